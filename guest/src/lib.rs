@@ -1,0 +1,1 @@
+//! The default guest: an nginx Deployment for each Foo.

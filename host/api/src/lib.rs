@@ -1,0 +1,1 @@
+//! The Foo types, its conditions and its CRD.

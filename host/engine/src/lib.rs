@@ -1,0 +1,1 @@
+//! Runs guests: wasmtime, limits, loading, digests, errors by cause.

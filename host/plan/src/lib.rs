@@ -1,0 +1,1 @@
+//! The planning function: snapshot and answer in, operations out.

@@ -1,0 +1,1 @@
+//! Runs a Kubernetes controller whose desired-state logic is a WebAssembly guest.

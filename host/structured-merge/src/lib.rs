@@ -1,0 +1,1 @@
+//! Schemas, field sets, drift, apply and strategic merge for Deployments and Foos.

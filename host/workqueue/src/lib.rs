@@ -1,0 +1,1 @@
+//! client-go's rate-limiting work queue, with priorities.
