@@ -46,3 +46,53 @@ impl Bucket {
         Duration::try_from_secs_f64(-self.tokens / self.per_second).unwrap_or(Duration::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn parity_queue_backoff_doubles_from_5_ms_to_1000_s() {
+        let config = Config::default();
+        let first: Vec<_> = (0..6).map(|failures| backoff(&config, failures)).collect();
+        assert_eq!(first, [5, 10, 20, 40, 80, 160].map(millis));
+        // 5 ms * 2^17 = 655.36 s is the last below the cap.
+        assert_eq!(backoff(&config, 17), millis(655_360));
+        assert_eq!(backoff(&config, 18), Duration::from_secs(1000));
+    }
+
+    #[test]
+    fn backoff_overflows_at_no_number_of_failures() {
+        let config = Config::default();
+        for failures in [62, 63, 64, 127, 128, u32::MAX] {
+            assert_eq!(backoff(&config, failures), Duration::from_secs(1000));
+        }
+        let unlimited = Config { max_delay: Duration::MAX, ..config };
+        assert_eq!(backoff(&unlimited, 200), Duration::MAX);
+    }
+
+    #[test]
+    fn parity_queue_bucket_lets_300_through_at_once_and_then_one_each_20_ms() {
+        let mut bucket = Bucket::new(&Config::default());
+        for _ in 0..300 {
+            assert_eq!(bucket.reserve(Duration::ZERO), Duration::ZERO);
+        }
+        assert_eq!(bucket.reserve(Duration::ZERO), millis(20));
+        assert_eq!(bucket.reserve(Duration::ZERO), millis(40));
+        // The debt is paid off with time.
+        assert_eq!(bucket.reserve(millis(30)), millis(30));
+        assert_eq!(bucket.reserve(millis(80)), Duration::ZERO);
+    }
+
+    #[test]
+    fn bucket_never_holds_more_than_its_burst() {
+        let mut bucket = Bucket::new(&Config::default());
+        let later = Duration::from_hours(1);
+        let free = (0..400).filter(|_| bucket.reserve(later).is_zero()).count();
+        assert_eq!(free, 300);
+    }
+}

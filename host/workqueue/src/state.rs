@@ -3,6 +3,9 @@
 //! Owns every decision. Must not know tokio, locks or clocks: the shell passes the time in, and
 //! wakes workers as the returned [`Wake`] says.
 
+#[cfg(test)]
+mod model;
+
 use crate::{
     Config, Priority, Snapshot,
     limiter::{Bucket, backoff},
