@@ -8,13 +8,21 @@
 //! Must not know clients, wasmtime, or a clock: the time is part of the [`Snapshot`].
 
 mod admit;
+mod answer;
 mod conclude;
+mod conditions;
+mod drift;
 mod failure;
+mod kstatus;
 mod managed_fields;
+mod manifest;
 mod object;
 mod operation;
 mod planning;
 mod snapshot;
+mod spec;
+mod status;
+mod time;
 
 pub use admit::{Admission, admit};
 pub use conclude::{Conclusion, Next, Written, conclude};

@@ -28,6 +28,37 @@ pub struct Snapshot<'a> {
     pub failures: u32,
 }
 
+impl<'a> Snapshot<'a> {
+    /// The child, checked once more: nothing is planned for an object that is not this Foo's, whatever
+    /// the cache took it for.
+    pub(crate) fn child(&self) -> Child<'a> {
+        match self.child {
+            Child::Owned(object) if !self.controls(object) => Child::Foreign { uid: &object.meta.uid },
+            Child::Owned(object) if object.meta.deleted => Child::Terminating(object),
+            child => child,
+        }
+    }
+
+    /// The Deployments left behind by a rename, but those on their way out.
+    pub(crate) fn left_behind(&self) -> impl Iterator<Item = &'a Object> {
+        let snapshot = *self;
+        self.others.iter().map(Arc::as_ref).filter(move |object| {
+            let child = match snapshot.child {
+                Child::Owned(child) | Child::Terminating(child) => child.meta.uid.as_str(),
+                Child::Foreign { uid } => uid,
+                Child::Absent => "",
+            };
+            snapshot.controls(object) && !object.meta.deleted && object.meta.uid != child
+        })
+    }
+
+    /// As `metav1.IsControlledBy`: by UID; and in the Foo's namespace.
+    fn controls(&self, object: &Object) -> bool {
+        object.meta.namespace == self.foo.meta.namespace
+            && object.meta.owner.as_ref().is_some_and(|owner| owner.uid == self.foo.meta.uid)
+    }
+}
+
 /// The Deployment that the Foo names.
 #[derive(Clone, Copy, Debug)]
 pub enum Child<'a> {

@@ -1,0 +1,147 @@
+//! Whether a change of a live Deployment is due.
+//!
+//! Owns: the rule. A change is due if a field that the guest names has another value, if such a field
+//! is not ours, or if we own one that the guest no longer names. Must not know how a change is sent.
+
+use crate::object::{EntryOperation, Object};
+use crate::operation::{Adopt, Difference};
+use serde_json::{Value, json};
+use structured_merge::{FieldSet, Path, Schema};
+
+/// A change that is due.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Due {
+    /// What differs; a field that is only to be owned or released has no other value than the live one.
+    pub(crate) differences: Vec<Difference>,
+    /// The edit of `managedFields` that must come first.
+    pub(crate) adopt: Option<Adopt>,
+}
+
+/// The change that makes `live` what `desired`, a complete apply configuration, says; none if none is
+/// due.
+pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
+    let schema = Schema::deployment();
+    let desired = &comparable(desired);
+    let live_value = &live.value();
+    let own = Own::of(live);
+    let owned = own.applied.union(&own.updated);
+    let named = FieldSet::of_object(desired, schema);
+    let replicas = Path::fields(["spec", "replicas"]);
+
+    let mut differences: Vec<_> = structured_merge::differences(desired, live_value, schema)
+        .into_iter()
+        // The API server leaves out most fields that are zero, so that an absent one that we own is
+        // that zero. Where absent means something else, whoever removed it took it from us.
+        .filter(|found| {
+            found.live.is_some() || !is_zero(&found.desired) || !all_owned_below(&named, &owned, &found.path)
+        })
+        .map(|found| Difference {
+            path: found.path.to_string(),
+            desired: Some(found.desired),
+            live: found.live,
+        })
+        .collect();
+
+    let dropped = |own: &FieldSet, operation| {
+        let mut dropped = structured_merge::dropped_fields(own, operation, desired, live_value, schema);
+        // Released, not removed: see below.
+        dropped.remove(&replicas);
+        dropped
+    };
+    let dropped = dropped(&own.applied, structured_merge::Operation::Apply)
+        .union(&dropped(&own.updated, structured_merge::Operation::Update));
+    let unowned = named.difference(&owned);
+
+    // Applying without a field that we own alone removes it, and the API would default the number to
+    // 1. A POST owns the default as well, without anybody having meant it.
+    let names_replicas = named.contains(&replicas);
+    let live_replicas = live_value.pointer("/spec/replicas").and_then(Value::as_i64);
+    let release_replicas = !names_replicas && owned.contains(&replicas);
+    let release_due = !names_replicas
+        && (own.applied.contains(&replicas)
+            || own.updated.contains(&replicas) && live_replicas.is_some_and(|count| count != 1));
+
+    if differences.is_empty() && dropped.is_empty() && unowned.is_empty() && !release_due {
+        return None;
+    }
+    let released = release_due.then_some(replicas);
+    for path in unowned.paths().chain(dropped.paths()).chain(released) {
+        let text = path.to_string();
+        if !differences.iter().any(|difference| difference.path == text) {
+            let live = at(live_value, &path).cloned();
+            differences.push(Difference { path: text, desired: at(desired, &path).cloned(), live });
+        }
+    }
+    let adopt = (own.has_update || release_replicas).then_some(Adopt { release_replicas });
+    Some(Due { differences, adopt })
+}
+
+/// What a guest's answer says about the object: without what tells objects apart.
+fn comparable(desired: &Value) -> Value {
+    let part = |path: &str| desired.pointer(path).cloned().unwrap_or_default();
+    json!({
+        "metadata": {
+            "labels": part("/metadata/labels"),
+            "annotations": part("/metadata/annotations"),
+            "ownerReferences": part("/metadata/ownerReferences"),
+        },
+        "spec": part("/spec"),
+    })
+}
+
+/// What we own of the object itself.
+#[derive(Default)]
+struct Own {
+    applied: FieldSet,
+    updated: FieldSet,
+    has_update: bool,
+}
+
+impl Own {
+    /// An entry that cannot be read owns nothing: the change that follows writes it anew.
+    fn of(live: &Object) -> Self {
+        let mut own = Self::default();
+        for entry in live.own.iter().filter(|entry| entry.subresource.is_empty()) {
+            let fields: Value = serde_json::from_str(&entry.fields).unwrap_or_default();
+            let fields = FieldSet::from_fields_v1(&fields).unwrap_or_default();
+            match entry.operation {
+                EntryOperation::Apply => own.applied = own.applied.union(&fields),
+                EntryOperation::Update => {
+                    own.has_update = true;
+                    own.updated = own.updated.union(&fields);
+                }
+            }
+        }
+        own
+    }
+}
+
+/// Whether each field that is named at or below `path` is owned.
+fn all_owned_below(named: &FieldSet, owned: &FieldSet, path: &Path) -> bool {
+    named.difference(owned).paths().all(|unowned| !unowned.starts_with(path))
+}
+
+/// The zero value of a Go type, which `omitempty` leaves out.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.values().all(is_zero),
+    }
+}
+
+/// The value at `path`; none where absent. A key that an item leaves out has its default.
+fn at<'a>(value: &'a Value, path: &Path) -> Option<&'a Value> {
+    use structured_merge::PathElement;
+    path.0.iter().try_fold(value, |value, element| match element {
+        PathElement::Field(name) => value.get(name),
+        PathElement::Index(index) => value.get(usize::try_from(*index).ok()?),
+        PathElement::Value(wanted) => value.as_array()?.iter().find(|item| **item == wanted.0),
+        PathElement::Key(fields) => value.as_array()?.iter().find(|item| {
+            fields.iter().all(|(name, wanted)| item.get(name).is_none_or(|found| *found == wanted.0))
+        }),
+    })
+}
