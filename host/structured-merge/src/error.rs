@@ -17,6 +17,9 @@ pub enum Error {
     /// `.status.x: field not declared in schema`.
     #[error("{0}")]
     Typed(String),
+    /// A request that makes no sense (HTTP 400).
+    #[error("{0}")]
+    BadRequest(String),
     /// An entry of `managedFields` cannot be read.
     #[error("{0}")]
     FieldsV1(String),
@@ -38,12 +41,10 @@ pub struct Conflict {
     pub manager: String,
     /// Operation of its entry.
     pub operation: Operation,
-    /// API version of its entry.
+    /// API version of its entry; empty for an apply.
     pub api_version: String,
     /// Subresource of its entry, empty for the main resource.
     pub subresource: String,
-    /// RFC 3339 time of its entry.
-    pub time: Option<String>,
     /// The field.
     pub path: Path,
 }
@@ -58,9 +59,6 @@ impl Conflict {
         }
         if self.operation == Operation::Update {
             let _ = write!(text, " using {}", self.api_version);
-            if let Some(time) = &self.time {
-                let _ = write!(text, " at {time}");
-            }
         }
         text
     }

@@ -2,9 +2,10 @@
 //!
 //! Must not know who owns a set.
 
-use crate::{Error, Path, PathElement, Schema};
+use crate::{Error, Path, PathElement, Schema, typed};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// A set of [`Path`]s. A path in the set says nothing of the paths below or above it, as in
 /// structured-merge-diff.
@@ -15,9 +16,9 @@ pub struct FieldSet {
 
 /// Never empty: a member, or the parent of some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct SetNode {
-    member: bool,
-    children: FieldSet,
+pub(crate) struct SetNode {
+    pub(crate) member: bool,
+    pub(crate) children: FieldSet,
 }
 
 impl SetNode {
@@ -68,11 +69,52 @@ impl FieldSet {
         Value::Object(fields.collect())
     }
 
-    /// The fields of `object` that a manager which wrote all of it would own: leaves and list items,
-    /// without the metadata that the server strips from every entry.
+    /// The fields of `object` that a manager which applied all of it would own: leaves and list items,
+    /// without what the server strips from every entry (`apiVersion`, `kind`, and of the metadata all
+    /// that identifies the object or is set by the server). `status` is not stripped: see
+    /// [`crate::Request::reset`].
     pub fn of_object(object: &Value, schema: &Schema) -> Self {
-        let _ = (object, schema);
-        Self::default()
+        typed::fields_of(object, schema.root()).difference(Self::stripped())
+    }
+
+    /// What no entry of managed fields ever has (`stripmeta.go` of apimachinery's managedfields).
+    pub(crate) fn stripped() -> &'static Self {
+        static STRIPPED: LazyLock<FieldSet> = LazyLock::new(|| {
+            let metadata = [
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            ];
+            let metadata = metadata.map(|name| Path::fields(["metadata", name]));
+            ["apiVersion", "kind", "metadata"]
+                .map(|name| Path::fields([name]))
+                .into_iter()
+                .chain(metadata)
+                .collect()
+        });
+        &STRIPPED
+    }
+
+    /// What stands at each first step.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&PathElement, &SetNode)> {
+        self.nodes.iter()
+    }
+
+    pub(crate) fn node(&self, element: &PathElement) -> Option<&SetNode> {
+        self.nodes.get(element)
+    }
+
+    /// Puts `node` at a first step; nothing, if it is empty.
+    pub(crate) fn set(&mut self, element: PathElement, node: SetNode) {
+        if !node.is_empty() {
+            self.nodes.insert(element, node);
+        }
     }
 
     /// Whether there is nothing in it.

@@ -21,6 +21,7 @@ mod path;
 pub mod quantity;
 mod schema;
 pub mod strategic;
+mod typed;
 
 pub use apply::{Applied, apply, update};
 pub use differences::{Difference, differences};
@@ -29,4 +30,4 @@ pub use error::{Conflict, Error};
 pub use fieldset::FieldSet;
 pub use managed::{ManagedFields, Operation, Request};
 pub use path::{Literal, Path, PathElement};
-pub use schema::{Field, Node, Schema};
+pub use schema::{Field, Fields, Node, Scalar, Schema, Zero};
