@@ -23,7 +23,10 @@ pub enum Error {
     /// An entry of `managedFields` cannot be read.
     #[error("{0}")]
     FieldsV1(String),
-    /// A strategic merge patch that the server would refuse (HTTP 400 or 422).
+    /// A request that the server understands and cannot carry out (HTTP 422).
+    #[error("{0}")]
+    Unprocessable(String),
+    /// A strategic merge patch that the server fails on (HTTP 500).
     #[error("{0}")]
     Strategic(String),
     /// Text that is no resource quantity.

@@ -72,6 +72,8 @@ pub struct Fields {
     pub declared: BTreeMap<String, Field>,
     /// Shape of all others; `None`: there are none.
     pub additional: Option<Arc<Node>>,
+    /// Name of the server's type, `PodSpec`; empty if it has none.
+    pub type_name: String,
 }
 
 /// A declared field.

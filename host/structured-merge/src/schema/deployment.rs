@@ -85,7 +85,7 @@ impl Builder {
         // Removed while it is built: a type that reached itself would end as deduced, not in a loop.
         let Some(data) = self.data.remove(name) else { return Arc::new(Node::Deduced) };
         let declared = data.fields.into_iter().map(|(name, field)| (name, self.field(field))).collect();
-        let fields = Fields { declared, additional: None };
+        let fields = Fields { declared, additional: None, type_name: name.to_owned() };
         let node = Arc::new(if data.atomic { Node::MapAtomic(fields) } else { Node::Map(fields) });
         self.built.insert(name.to_owned(), Arc::clone(&node));
         node
@@ -107,7 +107,7 @@ impl Builder {
             Shape::Named(name) => return self.named(name),
             Shape::Composite(composite) => composite,
         };
-        let mut map = |element| Fields { declared: BTreeMap::new(), additional: Some(self.shape(element)) };
+        let mut map = |element| Fields { additional: Some(self.shape(element)), ..Fields::default() };
         Arc::new(match composite {
             Composite::Map(element) => Node::Map(map(element)),
             Composite::MapAtomic(element) => Node::MapAtomic(map(element)),

@@ -117,7 +117,8 @@ fn scalar_fault(value: &Value, node: &Node) -> Option<String> {
     }
 }
 
-fn go_type(value: &Value) -> &'static str {
+/// Go's name of the type.
+pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
