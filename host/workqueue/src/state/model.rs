@@ -330,6 +330,8 @@ proptest! {
             }
         }
         promises.nothing_lost()?;
+        let failing = model.failures.len();
+        prop_assert_eq!(state.entries.len(), failing, "a key is kept that is done and has no failures");
         for key in 0..6 {
             state.forget(&key);
         }

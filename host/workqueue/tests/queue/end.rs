@@ -37,6 +37,19 @@ async fn a_ticket_ends_its_run_when_its_task_panics_or_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_added_during_its_run_wakes_a_worker_that_waits() {
+    let queue = queue();
+    queue.add("a", Change);
+    let run = take(&queue).await;
+    let mut other = Box::pin(queue.get());
+    assert!(poll(other.as_mut()).is_none());
+    queue.add("a", Change);
+    assert!(poll(other.as_mut()).is_none());
+    run.done();
+    assert!(timeout(millis(1), other).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wake_up_of_a_cancelled_worker_goes_on_to_another() {
     let queue = queue();
     let mut cancelled = Box::pin(queue.get());
