@@ -1,0 +1,130 @@
+//! Events in their two forms: `v1` (in which they are stored) and `events.k8s.io/v1`.
+//!
+//! Source: `pkg/apis/events/v1/conversion.go`, `pkg/apis/core/validation/events.go`. Must not know storage.
+
+use crate::resource::text;
+use crate::status::FieldError;
+use serde_json::{Map, Value};
+
+/// Names in `v1` and in `events.k8s.io/v1`; what is not listed has one name.
+const NAMES: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+
+fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = object.remove(from) {
+        object.insert(to.to_owned(), value);
+    }
+}
+
+/// From `v1` to `events.k8s.io/v1`.
+pub(crate) fn to_new(object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    for (core, new) in NAMES {
+        rename(object, core, new);
+    }
+    object.insert("apiVersion".to_owned(), "events.k8s.io/v1".into());
+}
+
+/// From `events.k8s.io/v1` to `v1`.
+pub(crate) fn to_core(object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    for (core, new) in NAMES {
+        rename(object, new, core);
+    }
+    object.insert("apiVersion".to_owned(), "v1".into());
+}
+
+/// The name in `v1` of a field that a selector of `events.k8s.io/v1` names.
+pub(crate) fn core_field(field: &str) -> String {
+    let (head, tail) = field.split_once('.').map_or((field, None), |(h, t)| (h, Some(t)));
+    let head = NAMES.iter().find(|(_, new)| *new == head).map_or(head, |(core, _)| core);
+    tail.map_or_else(|| head.to_owned(), |tail| format!("{head}.{tail}"))
+}
+
+/// What is wrong with an event in the form of `v1`; `new` says that it came as `events.k8s.io/v1`.
+pub(crate) fn validate(event: &Value, new: bool, errors: &mut Vec<FieldError>) {
+    let empty = Value::from("");
+    let (namespace, about) = (text(event, "/metadata/namespace"), text(event, "/involvedObject/namespace"));
+    let timed = !text(event, "/eventTime").is_empty();
+    let fits = match (timed, about.is_empty()) {
+        (false, true) => namespace == "default",
+        (false, false) => namespace == about,
+        (true, true) => ["default", "kube-system"].contains(&namespace),
+        (true, false) => true,
+    };
+    if !fits {
+        let detail = "does not match event.namespace";
+        errors.push(FieldError::invalid("involvedObject.namespace", &about.into(), detail));
+    }
+    if timed {
+        let controller = if new { "reportingController" } else { "reportingComponent" };
+        for (pointer, field, limit) in [
+            ("/reportingComponent", controller, usize::MAX),
+            ("/reportingInstance", "reportingInstance", 128),
+            ("/action", "action", 128),
+            ("/reason", "reason", 128),
+            ("/message", "message", 1024),
+        ] {
+            let value = text(event, pointer);
+            if value.is_empty() && field != "message" {
+                errors.push(FieldError::required(field, ""));
+            }
+            if value.len() > limit {
+                errors.push(FieldError::invalid(
+                    field,
+                    &empty,
+                    format!("can have at most {limit} characters"),
+                ));
+            }
+        }
+        let faults = crate::meta::qualified_name(text(event, "/reportingComponent")).into_iter();
+        errors.extend(
+            faults.map(|f| FieldError::invalid(controller, &text(event, "/reportingComponent").into(), f)),
+        );
+    }
+    if new {
+        if !timed {
+            errors.push(FieldError::required("eventTime", ""));
+        }
+        let kind = text(event, "/type");
+        if !["Normal", "Warning"].contains(&kind) {
+            errors.push(FieldError::invalid("type", &empty, format!("has invalid value: {kind}")));
+        }
+        for field in ["firstTimestamp", "lastTimestamp", "count", "source"] {
+            let set = event
+                .get(field)
+                .is_some_and(|v| !v.is_null() && *v != 0 && v.as_object().is_none_or(|o| !o.is_empty()));
+            if set {
+                errors.push(FieldError::invalid(field, &empty, "needs to be unset"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_two_forms_are_one_object() {
+        let core = json!({ "apiVersion": "v1", "kind": "Event", "involvedObject": { "name": "x" }, "message": "m",
+            "reason": "r", "source": { "component": "c" }, "count": 3 });
+        let mut new = core.clone();
+        to_new(&mut new);
+        assert_eq!(new["regarding"]["name"], "x");
+        assert_eq!(new["note"], "m");
+        assert_eq!(new["deprecatedCount"], 3);
+        to_core(&mut new);
+        assert_eq!(new, core);
+        assert_eq!(core_field("regarding.name"), "involvedObject.name");
+        assert_eq!(core_field("reason"), "reason");
+    }
+}

@@ -1,0 +1,134 @@
+//! The JSONPath of printer columns: fields, indices, wildcards and one kind of filter.
+//!
+//! Source: `client-go/util/jsonpath`, as far as `additionalPrinterColumns` are used in practice:
+//! `.a.b`, `.a['b.c']`, `.a[0]`, `.a[*]`, `.a[?(@.type=="Ready")].status`.
+
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Field(String),
+    Index(usize),
+    All,
+    Where(Vec<Step>, String),
+}
+
+/// A compiled path.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonPath(Vec<Step>);
+
+impl JsonPath {
+    /// `None` for a path outside the dialect.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().trim_start_matches('{').trim_end_matches('}').trim_start_matches('$');
+        steps(text).map(Self)
+    }
+
+    /// All values that it finds.
+    pub(crate) fn find<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
+        find(&self.0, vec![value])
+    }
+}
+
+fn steps(text: &str) -> Option<Vec<Step>> {
+    let mut rest = text;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            let end = after.find(['.', '[']).unwrap_or(after.len());
+            let (name, tail) = after.split_at(end);
+            match name {
+                "" => {}
+                "*" => steps.push(Step::All),
+                _ => steps.push(Step::Field(name.to_owned())),
+            }
+            rest = tail;
+        } else {
+            let (inner, tail) = bracket(rest.strip_prefix('[')?)?;
+            steps.push(bracketed(inner)?);
+            rest = tail;
+        }
+    }
+    Some(steps)
+}
+
+/// Splits at the bracket that closes, outside quotes.
+fn bracket(text: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (None, ']') => return Some((text.get(..at)?, text.get(at + 1..)?)),
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(q), c) if q == c => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn bracketed(inner: &str) -> Option<Step> {
+    if inner == "*" {
+        return Some(Step::All);
+    }
+    if let Some(filter) = inner.strip_prefix("?(").and_then(|f| f.strip_suffix(')')) {
+        let (path, value) = filter.split_once("==")?;
+        let value = value.trim().trim_matches(['"', '\'']).to_owned();
+        return Some(Step::Where(steps(path.trim().strip_prefix('@')?)?, value));
+    }
+    if let Ok(index) = inner.parse() {
+        return Some(Step::Index(index));
+    }
+    let name = inner.strip_prefix('\'').and_then(|i| i.strip_suffix('\''));
+    name.or_else(|| inner.strip_prefix('"').and_then(|i| i.strip_suffix('"')))
+        .map(|n| Step::Field(n.to_owned()))
+}
+
+fn find<'a>(steps: &[Step], mut values: Vec<&'a Value>) -> Vec<&'a Value> {
+    for step in steps {
+        values = values
+            .into_iter()
+            .flat_map(|value| -> Vec<&'a Value> {
+                let items = || value.as_array().into_iter().flatten();
+                match step {
+                    Step::Field(name) => value.get(name).into_iter().collect(),
+                    Step::Index(index) => value.get(*index).into_iter().collect(),
+                    Step::All => {
+                        items().chain(value.as_object().into_iter().flat_map(|o| o.values())).collect()
+                    }
+                    Step::Where(path, wanted) => items()
+                        .filter(|item| {
+                            find(path, vec![item]).first().is_some_and(|v| match v {
+                                Value::String(text) => text == wanted,
+                                other => other.to_string() == *wanted,
+                            })
+                        })
+                        .collect(),
+                }
+            })
+            .collect();
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_indices_wildcards_and_filters_are_found() {
+        let object = json!({
+            "a": { "b.c": 1, "list": [{ "type": "X", "status": "no" }, { "type": "Ready", "status": "True" }] },
+        });
+        for (path, found) in [
+            (".a['b.c']", json!([1])),
+            (".a.list[0].type", json!(["X"])),
+            (".a.list[*].type", json!(["X", "Ready"])),
+            (r#".a.list[?(@.type=="Ready")].status"#, json!(["True"])),
+            (".a.nothing", json!([])),
+        ] {
+            assert_eq!(json!(JsonPath::parse(path).unwrap().find(&object)), found, "{path}");
+        }
+        assert!(JsonPath::parse("a[").is_none());
+    }
+}
