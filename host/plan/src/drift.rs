@@ -30,11 +30,6 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
 
     let mut differences: Vec<_> = structured_merge::differences(desired, live_value, schema)
         .into_iter()
-        // The API server leaves out most fields that are zero, so that an absent one that we own is
-        // that zero. Where absent means something else, whoever removed it took it from us.
-        .filter(|found| {
-            found.live.is_some() || !is_zero(&found.desired) || !all_owned_below(&named, &owned, &found.path)
-        })
         .map(|found| Difference {
             path: found.path.to_string(),
             desired: Some(found.desired),
@@ -50,7 +45,13 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
     };
     let dropped = dropped(&own.applied, structured_merge::Operation::Apply)
         .union(&dropped(&own.updated, structured_merge::Operation::Update));
-    let unowned = named.difference(&owned);
+    let unowned: FieldSet = named
+        .difference(&owned)
+        .paths()
+        // No difference and nothing there: a zero that the API does not store and nobody can own. But
+        // an empty map may be one that somebody removed (`emptyDir: {}`).
+        .filter(|path| at(live_value, path).is_some() || at(desired, path).is_some_and(Value::is_object))
+        .collect();
 
     // Applying without a field that we own alone removes it, and the API would default the number to
     // 1. A POST owns the default as well, without anybody having meant it.
@@ -78,15 +79,13 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
 
 /// What a guest's answer says about the object: without what tells objects apart.
 fn comparable(desired: &Value) -> Value {
-    let part = |path: &str| desired.pointer(path).cloned().unwrap_or_default();
-    json!({
-        "metadata": {
-            "labels": part("/metadata/labels"),
-            "annotations": part("/metadata/annotations"),
-            "ownerReferences": part("/metadata/ownerReferences"),
-        },
-        "spec": part("/spec"),
-    })
+    let mut comparable = json!({ "spec": desired.get("spec") });
+    for field in ["labels", "annotations", "ownerReferences"] {
+        if let Some(value) = desired.get("metadata").and_then(|metadata| metadata.get(field)) {
+            comparable["metadata"][field] = value.clone();
+        }
+    }
+    comparable
 }
 
 /// What we own of the object itself.
@@ -113,23 +112,6 @@ impl Own {
             }
         }
         own
-    }
-}
-
-/// Whether each field that is named at or below `path` is owned.
-fn all_owned_below(named: &FieldSet, owned: &FieldSet, path: &Path) -> bool {
-    named.difference(owned).paths().all(|unowned| !unowned.starts_with(path))
-}
-
-/// The zero value of a Go type, which `omitempty` leaves out.
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.values().all(is_zero),
     }
 }
 
