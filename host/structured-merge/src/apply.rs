@@ -3,7 +3,7 @@
 //! Must not know storage, HTTP or the clock.
 
 use crate::managed::{Managers, Owner};
-use crate::typed::{self, Comparison, Duplicates};
+use crate::typed::{self, Comparison, Duplicates, Emptied};
 use crate::{Conflict, Error, FieldSet, ManagedFields, Node, Operation, Request, Schema};
 use serde_json::{Map, Value};
 
@@ -74,8 +74,8 @@ pub fn apply(
 /// The entries after a create (`before` is `Null`), a replace or a patch other than apply: what
 /// changed goes to the request's manager and leaves all others, what is gone leaves everybody.
 /// `after` is the object as it will be stored, defaults included; `managers` are the entries of the
-/// request's object, or of the live one if it has none or a subresource is written. An object that has
-/// no entries gets none, unless it is created.
+/// request's object, or of the live one if it has none or a subresource is written. A stored object
+/// (one with a uid) that has no entries gets none.
 ///
 /// # Errors
 /// [`Error::FieldsV1`] for managed fields that cannot be read.
@@ -87,7 +87,8 @@ pub fn update(
     request: &Request<'_>,
 ) -> Result<Vec<ManagedFields>, Error> {
     let mut owners = Managers::decode(managers)?;
-    if owners.is_empty() && !before.is_null() {
+    let stored = before.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
+    if owners.is_empty() && stored {
         return Ok(Vec::new());
     }
     let after = without_managed_fields(after);
@@ -133,7 +134,8 @@ fn merge_config(
     owners.replace(applier.clone(), named, request);
 
     let merged = typed::merge(live, config, node);
-    let object = prune(&merged, &last, &owners, node);
+    let removed = dropped_by_all(&merged, &last, &owners, node);
+    let object = typed::remove_items(&merged, &removed, node, Emptied::Null);
 
     let comparison = typed::compare(live, &object, node).exclude(request.reset);
     if !force {
@@ -150,13 +152,13 @@ fn merge_config(
     if changed {
         owners.touch(&applier, request.time);
     }
-    Ok((object, owners, changed))
+    Ok((typed::remove_items(&merged, &removed, node, Emptied::Gone), owners, changed))
 }
 
-/// Removes what the applier owned (`last`), names no longer, and nobody else owns.
-fn prune(merged: &Value, last: &FieldSet, owners: &Managers, node: &Node) -> Value {
+/// What the applier owned (`last`), names no longer, and nobody else owns.
+fn dropped_by_all(merged: &Value, last: &FieldSet, owners: &Managers, node: &Node) -> FieldSet {
     if last.is_empty() {
-        return merged.clone();
+        return FieldSet::default();
     }
     let fields = |value: &Value| typed::with_named_fields(&typed::fields_of(value, node), node);
     let last = typed::with_named_fields(last, node);
@@ -164,18 +166,19 @@ fn prune(merged: &Value, last: &FieldSet, owners: &Managers, node: &Node) -> Val
     let all = fields(merged);
 
     // Removing an item or struct takes all below it. What others own of it comes back ...
-    let pruned = typed::remove_items(merged, &last, node);
-    let pruned = typed::remove_items(merged, &all.difference(&fields(&pruned).union(&owned)), node);
+    let without = |set: &FieldSet| fields(&typed::remove_items(merged, set, node, Emptied::Null));
+    let left = without(&all.difference(&without(&last).union(&owned)));
     // ... and so does what nobody owns, or was never the applier's.
-    typed::remove_items(merged, &all.difference(&fields(&pruned)).intersection(&last), node)
+    all.difference(&left).intersection(&last)
 }
 
 /// Fields of others that change, by owner and then by path.
 fn conflicts(owners: &Managers, comparison: &Comparison, applier: &Owner) -> Vec<Conflict> {
     let changed = comparison.changed();
-    owners
-        .iter()
-        .filter(|(owner, _)| *owner != applier)
+    let mut others: Vec<_> = owners.iter().filter(|(owner, _)| *owner != applier).collect();
+    others.sort_by_cached_key(|(owner, _)| owner.identity());
+    others
+        .into_iter()
         .flat_map(|(owner, fields)| {
             fields.intersection(&changed).paths().map(|path| owner.conflict(path)).collect::<Vec<_>>()
         })

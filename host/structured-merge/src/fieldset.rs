@@ -223,7 +223,8 @@ impl FieldSet {
         Self { nodes: nodes.collect() }
     }
 
-    /// Every path in it, parents before children.
+    /// Every path in it; at each step the members first, then what lies below (the order in which the
+    /// server lists conflicts).
     pub fn paths(&self) -> impl Iterator<Item = Path> {
         let mut paths = Vec::new();
         self.collect_paths(&mut Path::default(), &mut paths);
@@ -232,10 +233,12 @@ impl FieldSet {
 
     fn collect_paths(&self, at: &mut Path, out: &mut Vec<Path>) {
         for (element, node) in &self.nodes {
-            at.0.push(element.clone());
             if node.member {
-                out.push(at.clone());
+                out.push(at.join(element.clone()));
             }
+        }
+        for (element, node) in &self.nodes {
+            at.0.push(element.clone());
             node.children.collect_paths(at, out);
             at.0.pop();
         }

@@ -126,6 +126,18 @@ impl Owner {
         }
     }
 
+    /// The order in which the server lists owners: that of their JSON.
+    pub(crate) fn identity(&self) -> String {
+        let mut text =
+            format!("{{\"manager\":{:?},\"operation\":{:?}", self.manager, self.operation.as_str());
+        for (name, value) in [("apiVersion", &self.api_version), ("subresource", &self.subresource)] {
+            if !value.is_empty() {
+                text += &format!(",{name:?}:{value:?}");
+            }
+        }
+        text + "}"
+    }
+
     pub(crate) fn conflict(&self, path: Path) -> Conflict {
         Conflict {
             manager: self.manager.clone(),

@@ -18,11 +18,15 @@ const MAX_EXPONENT: i32 = 18;
 /// Smallest power of ten; smaller amounts are rounded up, away from zero.
 const NANO: i32 = -9;
 
-/// An amount, exact: `amount * 10^-9`.
-#[derive(Clone, Copy, Debug)]
+/// An amount, exact to a billionth.
+#[derive(Clone, Debug)]
 pub struct Quantity {
     nanos: i128,
     format: Format,
+    /// The text, if the server takes it for canonical and keeps it.
+    text: Option<String>,
+    /// Power of ten of the last digit that was written.
+    scale: i32,
 }
 
 /// How it is written.
@@ -69,8 +73,9 @@ impl Quantity {
         let digits = format!("{}{fraction}", whole.trim_start_matches('0'));
         let digits = digits.trim_start_matches('0');
         if digits.is_empty() {
-            return Ok(Self { nanos: 0, format });
+            return Ok(Self { nanos: 0, format, text: None, scale: 0 });
         }
+        let keep = is_kept(whole.trim_start_matches('0'), fraction, exponent, format);
         let mut amount: i128 = digits.parse().map_err(|_| fault(NUMERIC_FAULT))?;
         let mut scale = -i32::try_from(fraction.len()).unwrap_or(i32::MAX);
         if base == 2 {
@@ -84,15 +89,19 @@ impl Quantity {
         }
         // An amount below one has no binary suffix.
         let format = if format == Format::Binary && nanos < ONE { Format::Decimal } else { format };
-        Ok(Self { nanos: if negative { -nanos } else { nanos }, format })
+        let nanos = if negative { -nanos } else { nanos };
+        Ok(Self { nanos, format, text: keep.then(|| text.to_owned()), scale })
     }
 
     /// This quantity rounded up to thousandths, as the server stores the resources of containers.
     #[must_use]
     pub fn round_up_to_milli(self) -> Self {
         const MILLI: i128 = 1_000_000;
+        if self.scale >= -3 {
+            return self;
+        }
         let up = if self.nanos % MILLI == 0 { 0 } else { self.nanos.signum() };
-        Self { nanos: (self.nanos / MILLI + up) * MILLI, ..self }
+        Self { nanos: (self.nanos / MILLI + up) * MILLI, text: None, ..self }
     }
 }
 
@@ -107,6 +116,19 @@ fn shift(amount: i128, by: i32) -> Option<i128> {
     }
     // Smaller than the smallest amount there is: some resources are asked for, so some there are.
     Some(power.map_or(1, |power| amount / power + i128::from(amount % power != 0)))
+}
+
+/// Whether the server keeps a number as it is written (the fast path of `ParseQuantity`): short enough
+/// for 64 bits, without a shorter form. It does not look closely: `1.234k` and `+1` stay.
+fn is_kept(whole: &str, fraction: &str, exponent: i32, format: Format) -> bool {
+    let length = whole.len().max(1) + fraction.len();
+    if format == Format::Binary {
+        let short = fraction.is_empty() && 14 - length as i32 - exponent * 3 / 10 >= 0;
+        return short && whole.parse::<i64>().is_ok_and(|value| value % 8 != 0);
+    }
+    let scale = exponent.saturating_sub(fraction.len() as i32);
+    let shifted_ends_in_zeros = format!("{whole}{fraction}").ends_with("000");
+    length <= 18 && scale >= NANO && scale % 3 == 0 && !shifted_ends_in_zeros && !whole.is_empty()
 }
 
 fn interpret(suffix: &str) -> Option<(u8, i32, Format)> {
@@ -139,6 +161,9 @@ fn interpret(suffix: &str) -> Option<(u8, i32, Format)> {
 impl fmt::Display for Quantity {
     /// The canonical form: the largest suffix that leaves no fraction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = &self.text {
+            return f.write_str(text);
+        }
         let whole = self.nanos % ONE == 0;
         if self.nanos == 0 {
             return f.write_str("0");
@@ -253,14 +278,17 @@ mod tests {
             ("100k", "100k"),
             ("1000k", "1M"),
             ("1e3", "1e3"),
-            ("1E6", "1e6"),
-            ("1e0", "1"),
+            ("1E6", "1E6"),
+            ("1.234k", "1.234k"),
+            ("1.5G", "1500M"),
+            ("1000E0", "1e3"),
+            ("1e0", "1e0"),
             ("12e2", "1200"),
             ("0.0000000001", "1n"),
             ("1e-3", "1e-3"),
             ("-1000m", "-1"),
-            ("+5", "5"),
-            ("1.", "1"),
+            ("+5", "+5"),
+            ("1.", "1."),
             (".5", "500m"),
             ("129e6", "129e6"),
             ("128974848", "128974848"),

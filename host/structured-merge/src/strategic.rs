@@ -68,7 +68,7 @@ fn merge_map(
                 let field = field(node, name)?;
                 let merges = field.is_some_and(|field| field.patch_merge);
                 let merged = if merges || delete_items {
-                    merge_list(old, new, node.child(name), field, delete_items)?
+                    merge_list(old, new, node.child(name), field, delete_items)?.items
                 } else {
                     new
                 };
@@ -130,19 +130,24 @@ fn ordered_lists(
         let field = field(node, name)?;
         let key = field.and_then(|field| field.patch_merge_key.as_deref());
         check_order(new.as_deref().unwrap_or_default(), order, key)?;
-        let merged = match (&old, &new) {
-            (None, None) => continue,
-            (Some(old), None) => old.clone(),
-            (None, Some(new)) => new.iter().cloned().filter_map(without_directives).collect(),
-            (Some(old), Some(new)) if field.is_some_and(|field| field.patch_merge) => {
-                merge_list(old.clone(), new.clone(), node.child(name), field, false)?
+        if old.is_none() && new.is_none() {
+            continue;
+        }
+        same_types(old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default())?;
+        let merged = match (old, new) {
+            (Some(old), None) => MergedList { items: old.clone(), live_order: old },
+            (None, new) => {
+                let items = new.into_iter().flatten().filter_map(without_directives).collect();
+                MergedList { items, live_order: Vec::new() }
             }
-            (Some(_), Some(new)) => new.clone(),
+            (Some(old), Some(new)) if field.is_some_and(|field| field.patch_merge) => {
+                merge_list(old, new, node.child(name), field, false)?
+            }
+            (Some(old), Some(new)) => MergedList { items: new, live_order: old },
         };
-        let old = old.unwrap_or_default();
-        same_types(&old, new.as_deref().unwrap_or_default())?;
-        let (listed, others) = partition(merged, order, key)?;
-        live.insert(name.to_owned(), Value::Array(restore_order(listed, others, order, &old, key)?));
+        let (listed, others) = partition(merged.items, order, key)?;
+        let ordered = restore_order(listed, others, order, &merged.live_order, key)?;
+        live.insert(name.to_owned(), Value::Array(ordered));
         patch.remove(name);
     }
     Ok(())
@@ -154,15 +159,16 @@ fn merge_list(
     node: &Node,
     field: Option<&Field>,
     delete_items: bool,
-) -> Result<Vec<Value>, Error> {
+) -> Result<MergedList, Error> {
     if old.is_empty() && new.is_empty() {
-        return Ok(old);
+        return Ok(MergedList { items: old, live_order: new });
     }
     let key = field.and_then(|field| field.patch_merge_key.as_deref());
     let maps = same_types(&old, &new)?.is_object();
     if !maps {
         if delete_items {
-            return Ok(old.into_iter().filter(|item| !new.contains(item)).collect());
+            let items = old.iter().filter(|item| !new.contains(item)).cloned().collect();
+            return Ok(MergedList { items, live_order: old });
         }
         let mut merged: Vec<Value> = Vec::new();
         for item in old.iter().chain(&new) {
@@ -171,12 +177,14 @@ fn merge_list(
             }
         }
         let (listed, others) = partition(merged, &new, None)?;
-        return restore_order(listed, others, &new, &old, None);
+        let items = restore_order(listed, others, &new, &old, None)?;
+        return Ok(MergedList { items, live_order: old });
     }
 
     let Some(key) = key else {
         return Err(Error::Strategic("cannot merge lists without merge key for struct".to_owned()));
     };
+    let length = old.len();
     let (old, new) = item_directives(old, new, key)?;
     let mut merged = old.clone();
     for item in &new {
@@ -190,8 +198,16 @@ fn merge_list(
             None => merged.push(item.clone()),
         }
     }
+    let live_order = merged.iter().take(length).cloned().collect();
     let (listed, others) = partition(merged, &new, Some(key))?;
-    restore_order(listed, others, &new, &old, Some(key))
+    Ok(MergedList { items: restore_order(listed, others, &new, &old, Some(key))?, live_order })
+}
+
+struct MergedList {
+    items: Vec<Value>,
+    /// What `$setElementOrder` takes for the live order. The real code merges in the live list's array:
+    /// new items in the places of deleted ones count as live.
+    live_order: Vec<Value>,
 }
 
 /// Carries out the `$patch` directives among the items of a list.

@@ -11,5 +11,5 @@ mod validate;
 pub(crate) use compare::{Comparison, compare, same};
 pub(crate) use fields::{fields_of, with_named_fields};
 pub(crate) use merge::merge;
-pub(crate) use remove::remove_items;
+pub(crate) use remove::{Emptied, remove_items};
 pub(crate) use validate::{Duplicates, go_type, go_value, validate};
