@@ -59,7 +59,7 @@ fn api_group(registry: &Registry, group: &str) -> Option<Value> {
 
 /// `/api` and `/apis`, aggregated when the client asks for that.
 pub(crate) fn roots(registry: &Registry, core: bool, accepted: &Accepted, host: &str) -> Value {
-    if accepted.profile == "APIGroupDiscoveryList" && accepted.version == "v2" {
+    if accepted.profile == "APIGroupDiscoveryList" {
         return aggregated(registry, core);
     }
     if core {

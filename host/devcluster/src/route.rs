@@ -172,7 +172,10 @@ pub(crate) fn accept(header: &str) -> Result<Accepted, ApiError> {
                     _ => {}
                 }
             }
-            return Ok(accepted);
+            // Older versions of a form are not served, what follows in the header may be.
+            if matches!(accepted.version.as_str(), "" | "v1" | "v2") {
+                return Ok(accepted);
+            }
         }
     }
     Err(ApiError::not_acceptable("application/json"))

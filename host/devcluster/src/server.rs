@@ -106,7 +106,10 @@ pub(crate) struct Call {
 
 /// An answer before it is HTTP.
 pub(crate) enum Answer {
+    /// Status, JSON, warnings.
     Bytes(StatusCode, Bytes, Vec<String>),
+    /// JSON of another media type.
+    Typed(String, Bytes),
     Stream(Body),
 }
 
@@ -172,7 +175,12 @@ fn answer(shared: &Arc<Shared>, route: &Route, call: &Call, host: &str) -> Resul
         Route::Roots { core } => {
             let value = discovery::roots(registry, *core, &call.accepted, host);
             // Clients tell the aggregated form by its media type.
-            return Ok(Answer::json(&value));
+            let Accepted { profile, group, version } = &call.accepted;
+            let media = match profile.as_str() {
+                "" => "application/json".to_owned(),
+                _ => format!("application/json;g={group};v={version};as={profile}"),
+            };
+            return Ok(Answer::Typed(media, value.to_string().into()));
         }
         Route::Group(group) => discovery::group(registry, group),
         Route::Version { group, version } => discovery::resources(registry, group, version),
@@ -198,8 +206,15 @@ fn answer(shared: &Arc<Shared>, route: &Route, call: &Call, host: &str) -> Resul
 }
 
 fn respond(outcome: Result<Answer, ApiError>) -> Response {
+    let mut media = header::HeaderValue::from_static("application/json");
     let (status, body, warnings) = match outcome {
         Ok(Answer::Bytes(status, bytes, warnings)) => (status, Body::from(bytes), warnings),
+        Ok(Answer::Typed(typed, bytes)) => {
+            if let Ok(typed) = header::HeaderValue::from_str(&typed) {
+                media = typed;
+            }
+            (StatusCode::OK, Body::from(bytes), Vec::new())
+        }
         Ok(Answer::Stream(body)) => (StatusCode::OK, body, Vec::new()),
         Err(error) => {
             let status = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -209,7 +224,7 @@ fn respond(outcome: Result<Answer, ApiError>) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_TYPE, media);
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
         let text = format!("299 - {:?}", warning);
