@@ -103,7 +103,7 @@ fn record_update(before: &Value, after: &Value, owners: &mut Managers, node: &No
     release(owners, &comparison, None);
     let fields = comparison.changed().difference(FieldSet::stripped());
     if !fields.is_empty() {
-        owners.add(Owner::of(request, Operation::Update), &fields, request);
+        owners.add(&Owner::of(request, Operation::Update), &fields, request);
     }
 }
 

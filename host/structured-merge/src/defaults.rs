@@ -147,7 +147,7 @@ mod tests {
         object
     }
 
-    fn pod(pod: Value) -> Value {
+    fn pod(pod: &Value) -> Value {
         let object = defaulted(json!({"spec": {"template": {"spec": pod}}}));
         object["spec"]["template"]["spec"].clone()
     }
@@ -217,7 +217,7 @@ mod tests {
             ),
         ] {
             let pod = pod(
-                json!({"containers": [{"name": "a", "image": image}], "initContainers": [{"name": "b", "image": image}]}),
+                &json!({"containers": [{"name": "a", "image": image}], "initContainers": [{"name": "b", "image": image}]}),
             );
             assert_eq!(pod["containers"][0]["imagePullPolicy"], policy, "{image}");
             assert_eq!(pod["initContainers"][0]["imagePullPolicy"], policy, "{image}");
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn probes_ports_and_references_get_their_defaults() {
-        let pod = pod(json!({"containers": [{
+        let pod = pod(&json!({"containers": [{
             "name": "a",
             "image": "a:1",
             "ports": [{"containerPort": 80, "protocol": ""}],
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn volumes_get_their_modes_and_an_empty_one_is_an_empty_directory() {
-        let pod = pod(json!({"volumes": [
+        let pod = pod(&json!({"volumes": [
             {"name": "a"},
             {"name": "b", "configMap": {"name": "x"}},
             {"name": "c", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
@@ -287,7 +287,7 @@ mod tests {
     fn quantities_are_stored_in_canonical_form() {
         let resources =
             json!({"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 0.1, "memory": "1u"}});
-        let pod = pod(json!({"containers": [{"name": "a", "image": "a:1", "resources": resources}]}));
+        let pod = pod(&json!({"containers": [{"name": "a", "image": "a:1", "resources": resources}]}));
         let expected =
             json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "1m"}});
         assert_eq!(pod["containers"][0]["resources"], expected);

@@ -88,13 +88,13 @@ impl Walk {
                     let field = node.field(name);
                     let default = field.and_then(|field| field.default.as_ref());
                     atomic
-                        && !wanted.get(*name).is_some_and(|wanted| !wanted.is_null())
+                        && wanted.get(*name).is_none_or(Value::is_null)
                         && !absent(value, node.child(name), field)
                         && !default.is_some_and(|default| same(default, value))
                 });
                 for (name, value) in unwanted {
                     self.step(PathElement::Field(name.clone()), |walk| {
-                        walk.report(&Value::Null, Some(value))
+                        walk.report(&Value::Null, Some(value));
                     });
                 }
             }

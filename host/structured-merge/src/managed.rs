@@ -6,6 +6,7 @@ use crate::{Conflict, Error, FieldSet, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// How an entry came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -132,7 +133,7 @@ impl Owner {
             format!("{{\"manager\":{:?},\"operation\":{:?}", self.manager, self.operation.as_str());
         for (name, value) in [("apiVersion", &self.api_version), ("subresource", &self.subresource)] {
             if !value.is_empty() {
-                text += &format!(",{name:?}:{value:?}");
+                let _ = write!(text, ",{name:?}:{value:?}");
             }
         }
         text + "}"
@@ -207,10 +208,10 @@ impl Managers {
     }
 
     /// Adds to the fields of `owner`.
-    pub(crate) fn add(&mut self, owner: Owner, fields: &FieldSet, request: &Request<'_>) {
-        let fields = self.fields(&owner).map_or_else(|| fields.clone(), |own| own.union(fields));
+    pub(crate) fn add(&mut self, owner: &Owner, fields: &FieldSet, request: &Request<'_>) {
+        let fields = self.fields(owner).map_or_else(|| fields.clone(), |own| own.union(fields));
         self.replace(owner.clone(), fields, request);
-        self.touch(&owner, request.time);
+        self.touch(owner, request.time);
     }
 
     pub(crate) fn touch(&mut self, owner: &Owner, time: &str) {

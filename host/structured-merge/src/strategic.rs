@@ -66,8 +66,8 @@ fn merge_map(
             }
             (Some(Value::Array(old)), Value::Array(new)) => {
                 let field = field(node, name)?;
-                let merges = field.is_some_and(|field| field.patch_merge);
-                let merged = if merges || delete_items {
+                let by_item = field.is_some_and(|field| field.patch_merge) || delete_items;
+                let merged = if by_item {
                     merge_list(old, new, node.child(name), field, delete_items)?.items
                 } else {
                     new

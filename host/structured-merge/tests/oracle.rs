@@ -33,19 +33,19 @@ fn timeless(entries: &[ManagedFields]) -> Vec<Value> {
 }
 
 fn expected_managers(case: &Value) -> Vec<Value> {
-    let entries: Vec<ManagedFields> = serde_json::from_value(case["managed"].clone()).unwrap();
+    let entries: Vec<ManagedFields> = serde_json::from_value(case["managed"].clone()).expect("entries");
     timeless(&entries)
 }
 
 /// Runs all cases of one kind; returns how many there were and those that differ.
 fn run(op: &str, check: impl Fn(&Value, &HashMap<&str, Schema>) -> Result<(), String>) -> usize {
-    let source = std::env::var("ORACLE_CASES").ok().map(|file| std::fs::read_to_string(file).unwrap());
+    let source = std::env::var("ORACLE_CASES").ok().map(|file| std::fs::read_to_string(file).expect("file"));
     let mut schemas = HashMap::from([("deployment", Schema::deployment().clone())]);
     let (mut count, mut faults) = (0, Vec::new());
     for line in source.as_deref().unwrap_or(CASES).lines() {
-        let case: Value = serde_json::from_str(line).unwrap();
+        let case: Value = serde_json::from_str(line).expect("JSON");
         if text(&case, "op") == "schema" {
-            schemas.insert("thing", Schema::from_openapi(&case["schema"]).unwrap());
+            schemas.insert("thing", Schema::from_openapi(&case["schema"]).expect("schema"));
         }
         if text(&case, "op") == op {
             count += 1;

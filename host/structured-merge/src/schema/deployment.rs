@@ -132,24 +132,26 @@ mod tests {
         })
     }
 
+    fn count_deduced(node: &Node) -> usize {
+        let children = node
+            .fields()
+            .into_iter()
+            .flat_map(|fields| fields.declared.values().map(|field| &field.node).chain(&fields.additional));
+        let below: usize = children.map(|node| count_deduced(node)).sum();
+        match node {
+            Node::Deduced => 1,
+            Node::ListMap { element, .. } | Node::ListSet { element } | Node::ListAtomic { element } => {
+                count_deduced(element)
+            }
+            _ => below,
+        }
+    }
+
     #[test]
     fn the_data_file_has_every_type_that_it_names() {
         let data: HashMap<String, TypeData> =
             serde_json::from_str(include_str!("../../data/deployment.json")).unwrap();
         assert_eq!(data.len(), 116);
-        fn count_deduced(node: &Node) -> usize {
-            let children = node.fields().into_iter().flat_map(|fields| {
-                fields.declared.values().map(|field| &field.node).chain(&fields.additional)
-            });
-            let below: usize = children.map(|node| count_deduced(node)).sum();
-            match node {
-                Node::Deduced => 1,
-                Node::ListMap { element, .. } | Node::ListSet { element } | Node::ListAtomic { element } => {
-                    count_deduced(element)
-                }
-                _ => below,
-            }
-        }
         // `fieldsV1`, of the Deployment, of its pods and of the claims in volumes.
         assert_eq!(count_deduced(Schema::deployment().root()), 3);
     }
