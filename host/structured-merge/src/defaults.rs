@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 /// type are left alone. Twice is the same as once.
 pub fn deployment(object: &mut Value) {
     let schema = Schema::deployment();
-    normalize(object, schema.root());
+    normalize(object, schema.root(), Static::Filled);
     let Some(spec) = object.get_mut("spec") else { return };
     if let Some(Value::Object(strategy)) = spec.get_mut("strategy")
         && strategy.get("type").and_then(Value::as_str) == Some("RollingUpdate")
@@ -26,6 +26,11 @@ pub fn deployment(object: &mut Value) {
     if let Some(pod) = spec.pointer_mut("/template/spec") {
         pod_spec(pod);
     }
+}
+
+/// The first half of [`deployment`]: drops what the server does not store, fills in nothing.
+pub(crate) fn without_zero_values(object: &mut Value, schema: &Schema) {
+    normalize(object, schema.root(), Static::Left);
 }
 
 fn pod_spec(pod: &mut Value) {
@@ -90,8 +95,15 @@ fn round_quantities(list: Option<&mut Value>) {
     }
 }
 
-/// What decoding into the server's types and encoding again makes of a value, with static defaults.
-fn normalize(value: &mut Value, node: &Node) {
+/// Whether static defaults are filled in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Static {
+    Filled,
+    Left,
+}
+
+/// What decoding into the server's types and encoding again makes of a value.
+fn normalize(value: &mut Value, node: &Node, defaults: Static) {
     match (value, node) {
         (Value::Object(map), Node::Map(fields) | Node::MapAtomic(fields)) => {
             map.retain(|name, value| {
@@ -101,7 +113,8 @@ fn normalize(value: &mut Value, node: &Node) {
                 known && !value.is_null() && !dropped
             });
             for (name, field) in &fields.declared {
-                if let Some(default) = &field.default
+                if defaults == Static::Filled
+                    && let Some(default) = &field.default
                     && !(field.zero == Zero::Drop && is_zero(default))
                     && !map.contains_key(name)
                 {
@@ -109,12 +122,12 @@ fn normalize(value: &mut Value, node: &Node) {
                 }
             }
             for (name, value) in map {
-                normalize(value, node.child(name));
+                normalize(value, node.child(name), defaults);
             }
         }
         (Value::Array(items), _) => {
             for item in items {
-                normalize(item, node.element());
+                normalize(item, node.element(), defaults);
             }
         }
         (value, Node::Quantity) => {

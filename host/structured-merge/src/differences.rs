@@ -6,6 +6,7 @@ use crate::schema::{Field, Zero};
 use crate::typed::same;
 use crate::{Node, Path, PathElement, Schema, quantity};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One field that desired names and live has not, or has otherwise.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,10 +121,16 @@ impl Walk {
     }
 
     fn associative(&mut self, wanted: &[Value], there: &[Value], node: &Node) {
+        let mut by_identity = BTreeMap::new();
+        for item in there {
+            if let Ok(identity) = node.identity(item) {
+                by_identity.entry(identity).or_insert(item);
+            }
+        }
         for (index, item) in wanted.iter().enumerate() {
             // An item without identity cannot be applied; it is wanted and not there.
             let identity = node.identity(item).unwrap_or(PathElement::Index(index as i64));
-            let found = there.iter().find(|other| node.identity(other).is_ok_and(|other| other == identity));
+            let found = by_identity.get(&identity).copied();
             self.step(identity, |walk| match found {
                 None => walk.report(item, None),
                 Some(found) => walk.visit(item, Some(found), node.element(), None, Context::Granular),

@@ -1,10 +1,11 @@
-//! Fields that we set once and no longer name.
+//! Our entry of managed fields against what we want: what we no longer name, what we do not own yet.
 //!
-//! Must not know how an entry of managed fields is kept.
+//! Must not know how entries are kept or written.
 
 use crate::differences::equivalent;
 use crate::{FieldSet, Node, Operation, Path, PathElement, Schema, defaults};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The fields of `own`, our entry in the live object's managed fields, that `desired` no longer
 /// names and that the next apply must remove or release.
@@ -20,43 +21,99 @@ pub fn dropped_fields(
     live: &Value,
     schema: &Schema,
 ) -> FieldSet {
-    let named = FieldSet::of_object(desired, schema);
-    let dropped = own.difference(&named);
+    let dropped = own.difference(&FieldSet::of_object(desired, schema));
     if operation == Operation::Apply || dropped.is_empty() {
         return dropped;
     }
     let mut defaulted = desired.clone();
     defaults::deployment(&mut defaulted);
-    dropped
-        .paths()
-        .filter(|path| {
-            let Some((live, node)) = find(live, schema.root(), path) else { return false };
-            if find(desired, schema.root(), path).is_some() {
-                return false;
-            }
-            match find(&defaulted, schema.root(), path) {
-                None => true,
-                // Its fields are in the set on their own.
-                Some((Value::Object(map), _)) if !map.is_empty() && !matches!(node, Node::MapAtomic(_)) => {
-                    false
-                }
-                Some((defaulted, _)) => !equivalent(live, defaulted, node),
-            }
-        })
-        .collect()
+    let mut out = FieldSet::default();
+    let views = Views { live, desired: Some(desired), defaulted: Some(&defaulted) };
+    collect(&dropped, views, schema.root(), &mut Path::default(), &mut out);
+    out
 }
 
-/// What stands at `path`, and its shape.
-fn find<'a>(object: &'a Value, root: &'a Node, path: &Path) -> Option<(&'a Value, &'a Node)> {
-    path.0.iter().try_fold((object, root), |(value, node), element| match element {
-        PathElement::Field(name) => Some((value.get(name)?, node.child(name))),
-        PathElement::Index(index) => Some((value.get(usize::try_from(*index).ok()?)?, node.element())),
-        PathElement::Key(_) | PathElement::Value(_) => {
-            let mut items = value.as_array()?.iter();
-            let item = items.find(|item| node.identity(item).is_ok_and(|identity| identity == *element))?;
-            Some((item, node.element()))
+/// The fields that `desired` names and `own`, our entry, has not: the next apply must take them.
+///
+/// An `Update` entry has only what the server stored: what it drops (nulls, `false` or empty values
+/// where the API stores none) is not missed.
+pub fn unowned_fields(own: &FieldSet, operation: Operation, desired: &Value, schema: &Schema) -> FieldSet {
+    match operation {
+        Operation::Apply => FieldSet::of_object(desired, schema).difference(own),
+        Operation::Update => {
+            let mut stored = desired.clone();
+            defaults::without_zero_values(&mut stored, schema);
+            FieldSet::of_object(&stored, schema).difference(own)
         }
-    })
+    }
+}
+
+/// What stands at one path.
+#[derive(Clone, Copy)]
+struct Views<'a> {
+    live: &'a Value,
+    desired: Option<&'a Value>,
+    defaulted: Option<&'a Value>,
+}
+
+impl Views<'_> {
+    fn is_dropped(&self, node: &Node) -> bool {
+        match (self.desired, self.defaulted) {
+            (Some(_), _) => false,
+            (None, None) => true,
+            // Its fields are in the set on their own.
+            (None, Some(Value::Object(map))) if !map.is_empty() && !matches!(node, Node::MapAtomic(_)) => {
+                false
+            }
+            (None, Some(defaulted)) => !equivalent(self.live, defaulted, node),
+        }
+    }
+}
+
+fn collect(set: &FieldSet, views: Views<'_>, node: &Node, at: &mut Path, out: &mut FieldSet) {
+    let live = Children::of(views.live, node);
+    let desired = views.desired.map(|value| Children::of(value, node));
+    let defaulted = views.defaulted.map(|value| Children::of(value, node));
+    for (element, below) in set.nodes() {
+        // What is gone already need not be dropped.
+        let Some(live) = live.get(element) else { continue };
+        let desired = desired.as_ref().and_then(|children| children.get(element));
+        let defaulted = defaulted.as_ref().and_then(|children| children.get(element));
+        let views = Views { live, desired, defaulted };
+        let node = if let PathElement::Field(name) = element { node.child(name) } else { node.element() };
+        at.0.push(element.clone());
+        if below.member && views.is_dropped(node) {
+            out.insert(at);
+        }
+        collect(&below.children, views, node, at, out);
+        at.0.pop();
+    }
+}
+
+/// The parts of a value by their path element.
+enum Children<'a> {
+    Value(&'a Value),
+    Items(BTreeMap<PathElement, &'a Value>),
+}
+
+impl<'a> Children<'a> {
+    fn of(value: &'a Value, node: &Node) -> Self {
+        match (value, node) {
+            (Value::Array(items), Node::ListMap { .. } | Node::ListSet { .. }) => {
+                Self::Items(items.iter().filter_map(|item| Some((node.identity(item).ok()?, item))).collect())
+            }
+            _ => Self::Value(value),
+        }
+    }
+
+    fn get(&self, element: &PathElement) -> Option<&'a Value> {
+        match (self, element) {
+            (Self::Items(items), element) => items.get(element).copied(),
+            (Self::Value(value), PathElement::Field(name)) => value.get(name),
+            (Self::Value(value), PathElement::Index(index)) => value.get(usize::try_from(*index).ok()?),
+            (Self::Value(_), PathElement::Key(_) | PathElement::Value(_)) => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -176,5 +233,28 @@ mod tests {
             dropped(&own, Operation::Apply, &desired(None, json!({})), &before),
             [".spec.replicas".to_owned(), format!("{NGINX}.args")]
         );
+    }
+
+    #[test]
+    fn right_after_a_post_all_that_is_named_is_owned() {
+        let zero = json!({"args": [], "stdin": false, "workingDir": "", "command": null,
+            "resources": {"limits": {}}, "ports": [{"containerPort": 80}]});
+        let mut desired = desired(Some(3), zero);
+        desired["spec"]["paused"] = json!(false);
+        let (_, own) = posted(&desired);
+        let schema = Schema::deployment();
+        assert_eq!(unowned_fields(&own, Operation::Update, &desired, schema), FieldSet::default());
+        let own = FieldSet::of_object(&desired, schema);
+        assert_eq!(unowned_fields(&own, Operation::Apply, &desired, schema), FieldSet::default());
+    }
+
+    #[test]
+    fn a_field_that_is_new_or_was_taken_is_not_owned() {
+        let (_, mut own) = posted(&desired(Some(3), json!({})));
+        own.remove(&Path::fields(["spec", "replicas"]));
+        let desired = desired(Some(3), json!({"args": ["a"]}));
+        let unowned = unowned_fields(&own, Operation::Update, &desired, Schema::deployment());
+        let unowned: Vec<_> = unowned.paths().map(|path| path.to_string()).collect();
+        assert_eq!(unowned, [".spec.replicas".to_owned(), format!("{NGINX}.args")]);
     }
 }

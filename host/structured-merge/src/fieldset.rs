@@ -252,3 +252,80 @@ impl FromIterator<Path> for FieldSet {
         set
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn texts(set: &FieldSet) -> Vec<String> {
+        set.paths().map(|path| path.to_string()).collect()
+    }
+
+    #[test]
+    fn the_fields_of_an_object_are_its_leaves_and_items() {
+        let object = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": "web",
+                "namespace": "default",
+                "uid": "1",
+                "resourceVersion": "2",
+                "labels": {"app": "web"},
+                "finalizers": ["a/b"],
+                "ownerReferences": [{"uid": "3", "kind": "Foo"}],
+            },
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"spec": {
+                    "securityContext": {},
+                    "containers": [{"name": "nginx", "args": ["a"], "env": [], "ports": [{"containerPort": 80}]}],
+                }},
+            },
+        });
+        let nginx = r#".spec.template.spec.containers[name="nginx"]"#;
+        let port = format!(r#"{nginx}.ports[containerPort=80,protocol="TCP"]"#);
+        let expected = [
+            r#".metadata.finalizers[="a/b"]"#.to_owned(),
+            ".metadata.labels.app".to_owned(),
+            r#".metadata.ownerReferences[uid="3"]"#.to_owned(),
+            ".spec.selector".to_owned(),
+            ".spec.template.spec.securityContext".to_owned(),
+            nginx.to_owned(),
+            format!("{nginx}.args"),
+            format!("{nginx}.name"),
+            port.clone(),
+            format!("{port}.containerPort"),
+        ];
+        assert_eq!(texts(&FieldSet::of_object(&object, Schema::deployment())), expected);
+    }
+
+    #[test]
+    fn without_a_schema_lists_are_atomic_and_maps_are_not() {
+        let object = json!({"spec": {"list": [1, 2], "map": {"a": {"b": 1}}, "empty": {}}, "kind": "X"});
+        // Fields that are not declared are members with all on the way to them.
+        let expected = [".spec", ".spec.empty", ".spec.list", ".spec.map", ".spec.map.a", ".spec.map.a.b"];
+        assert_eq!(texts(&FieldSet::of_object(&object, &Schema::deduced())), expected);
+    }
+
+    #[test]
+    fn fields_v1_that_cannot_be_read_is_refused() {
+        for fields in
+            [json!([]), json!("x"), json!({"f:a": 1}), json!({"a": {}}), json!({"f:a": {"k:[]": {}}})]
+        {
+            assert!(FieldSet::from_fields_v1(&fields).is_err(), "{fields}");
+        }
+        assert!(FieldSet::from_fields_v1(&Value::Null).unwrap().is_empty());
+        assert!(FieldSet::from_fields_v1(&json!({".": {}})).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_recursive_difference_takes_all_below_a_member() {
+        let set: FieldSet =
+            [["status", "ready"], ["spec", "replicas"]].map(Path::fields).into_iter().collect();
+        let status = [Path::fields(["status"])].into_iter().collect();
+        assert_eq!(texts(&set.recursive_difference(&status)), [".spec.replicas"]);
+        assert_eq!(set.difference(&status), set);
+    }
+}

@@ -2,7 +2,8 @@
 //! Deployments (`apps/v1`), custom resources by the schema of their CRD, and objects without one.
 //!
 //! Owns: the [`Schema`] of list keys and merge strategies, [`FieldSet`]s (`FieldsV1`), drift
-//! ([`differences`], [`dropped_fields`]), server-side [`apply`] and the bookkeeping of managed fields
+//! ([`differences`], [`dropped_fields`],
+//! [`unowned_fields`]), server-side [`apply`] and the bookkeeping of managed fields
 //! ([`update`]), [`strategic`] merge patches, the API's [`defaults`] and [`quantity`] values.
 //! Everything is a pure function over `serde_json::Value`. Must not know clients, HTTP or time.
 //!
@@ -25,7 +26,7 @@ mod typed;
 
 pub use apply::{Applied, apply, update};
 pub use differences::{Difference, differences};
-pub use dropped::dropped_fields;
+pub use dropped::{dropped_fields, unowned_fields};
 pub use error::{Conflict, Error};
 pub use fieldset::FieldSet;
 pub use managed::{ManagedFields, Operation, Request};

@@ -167,3 +167,42 @@ impl fmt::Display for Path {
         self.0.iter().try_for_each(|element| element.fmt(f))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_are_printed_as_in_the_servers_messages() {
+        let mut path = Path::fields(["spec", "template", "spec", "containers"]);
+        path.0.push(PathElement::key([("name".to_owned(), json!("nginx"))]));
+        let path = path.join(PathElement::Field("image".to_owned()));
+        assert_eq!(path.to_string(), r#".spec.template.spec.containers[name="nginx"].image"#);
+        let port = PathElement::key([
+            ("protocol".to_owned(), json!("TCP")),
+            ("containerPort".to_owned(), json!(80)),
+        ]);
+        assert_eq!(port.to_string(), r#"[containerPort=80,protocol="TCP"]"#);
+        assert_eq!(PathElement::Value(Literal(json!("a/b"))).to_string(), r#"[="a/b"]"#);
+        assert_eq!(PathElement::Index(3).to_string(), "[3]");
+    }
+
+    #[test]
+    fn elements_are_read_from_fields_v1_and_written_again() {
+        for text in
+            ["f:spec", "f:a:b", "f:", r#"k:{"containerPort":80,"protocol":"TCP"}"#, r#"v:"x""#, "v:1", "i:0"]
+        {
+            assert_eq!(PathElement::parse(text).unwrap().serialized(), text);
+        }
+        for text in ["", "spec", "x:1", "k:[]", "k:{", "v:", "i:x", "."] {
+            assert!(PathElement::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_the_same_by_value() {
+        assert_eq!(Literal(json!(1)), Literal(json!(1.0)));
+        assert!(Literal(json!(1)) < Literal(json!(1.5)) && Literal(json!(2)) < Literal(json!("1")));
+    }
+}

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use structured_merge::{
     FieldSet, Operation, Path, PathElement, Request, Schema, apply, defaults, differences, dropped_fields,
-    strategic, update,
+    strategic, unowned_fields, update,
 };
 
 fn element() -> impl Strategy<Value = PathElement> {
@@ -185,6 +185,7 @@ proptest! {
         let own = managers[0].fields().unwrap();
         prop_assert_eq!(differences(&desired, &live, schema), vec![]);
         prop_assert_eq!(dropped_fields(&own, Operation::Update, &desired, &live, schema), FieldSet::default());
+        prop_assert_eq!(unowned_fields(&own, Operation::Update, &desired, schema), FieldSet::default());
     }
 
     #[test]
