@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: their defaults and checks, and the resources that they define.
+//! Custom resource definitions: their defaults and checks, and the resources that they define.
 //!
 //! Source: `apiextensions-apiserver/pkg/apis/apiextensions/{v1/defaults.go,validation/validation.go}` and
 //! `pkg/controller/{establish,status,apiapproval}`. Conversion between versions is `None` only.

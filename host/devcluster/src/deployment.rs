@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 
 const NULL: &Value = &Value::Null;
 
+/// Pointer, path in the error, Go type in the error, check.
+type Shape = (&'static str, &'static str, &'static str, fn(&Value) -> bool);
+
 /// Types of the fields that a typed server could not even decode. The answer is the text after
 /// `cannot be handled as a Deployment: `.
 pub(crate) fn wrong_type(object: &Value) -> Option<String> {
@@ -28,7 +31,7 @@ pub(crate) fn wrong_type(object: &Value) -> Option<String> {
             return Some(complain(value, &format!("DeploymentSpec.spec.{name}"), "int32"));
         }
     }
-    let shapes: [(&str, &str, &str, fn(&Value) -> bool); 8] = [
+    let shapes: [Shape; 8] = [
         ("/spec", "Deployment.spec", "v1.DeploymentSpec", Value::is_object),
         ("/spec/paused", "DeploymentSpec.spec.paused", "bool", Value::is_boolean),
         ("/spec/selector", "DeploymentSpec.spec.selector", "v1.LabelSelector", Value::is_object),

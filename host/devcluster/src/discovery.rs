@@ -238,7 +238,11 @@ pub(crate) fn openapi(registry: &Registry, group: &str, version: &str) -> Option
             .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string", "uniqueItems": true } }))
             .collect();
         let operation = |action: &str| json!({ "parameters": parameters, "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk });
-        paths.insert(path, json!({ "patch": operation("patch"), "put": operation("put") }));
+        let operations = json!({ "patch": operation("patch"), "put": operation("put") });
+        for (subresource, ..) in subresources(resource) {
+            paths.insert(format!("{path}/{subresource}"), operations.clone());
+        }
+        paths.insert(path, operations);
     }
     Some(json!({
         "openapi": "3.0.0",

@@ -1,4 +1,4 @@
-//! The JSONPath of printer columns: fields, indices, wildcards and one kind of filter.
+//! The `JSONPath` of printer columns: fields, indices, wildcards and one kind of filter.
 //!
 //! Source: `client-go/util/jsonpath`, as far as `additionalPrinterColumns` are used in practice:
 //! `.a.b`, `.a['b.c']`, `.a[0]`, `.a[*]`, `.a[?(@.type=="Ready")].status`.

@@ -1,6 +1,6 @@
 //! A stand-in for the Deployment controller, the scheduler and a kubelet: Deployments become available.
 //!
-//! There are no ReplicaSets and no pods: a change of the spec shows at once as pods that exist, and after a
+//! There are no replica sets and no pods: a change of the spec shows at once as pods that exist, and after a
 //! delay as pods that are available. Pods of an old template serve until the new ones are ready.
 //! Texts are those of `pkg/controller/deployment/util/deployment_util.go`. Must not know HTTP.
 

@@ -1,11 +1,11 @@
 //! A small in-memory Kubernetes API over HTTP, for a first run and for tests.
 //!
 //! What it is: one process that serves, over plain HTTP/1.1 on 127.0.0.1, namespaces,
-//! CustomResourceDefinitions and the resources they define, Deployments, Events (`v1` and
-//! `events.k8s.io/v1`), Leases and ConfigMaps, with the verbs, patches, subresources, watches, managed
+//! custom resource definitions and the resources they define, Deployments, Events (`v1` and
+//! `events.k8s.io/v1`), leases and config maps, with the verbs, patches, subresources, watches, managed
 //! fields, garbage collection and error texts of a real API server of Kubernetes 1.36.
 //!
-//! What it is not: there is no authentication, authorization, admission or TLS; no pods, ReplicaSets, nodes
+//! What it is not: there is no authentication, authorization, admission or TLS; no pods, replica sets, nodes
 //! or schedulers (a Deployment's status is made up after a delay); no persistence, no protobuf, no
 //! conversion between versions of a custom resource, no CEL rules; Events do not expire. It injects no
 //! faults: a proxy in front of it does that.
@@ -13,6 +13,7 @@
 //! Must not know: the host, its types, Wasm.
 
 mod admit;
+mod apply;
 mod cluster;
 mod columns;
 mod controllers;

@@ -270,7 +270,7 @@ impl Renderer {
             Form::Metadata => partial(&object.value),
             Form::Table(include) => {
                 let metadata = json!({ "resourceVersion": object.version.to_string() });
-                self.table(std::iter::once(object), include, metadata, headers)
+                self.table(std::iter::once(object), include, &metadata, headers)
             }
         };
         value.to_string().into()
@@ -288,7 +288,7 @@ impl Renderer {
         let (kind, version) = match self.form {
             Form::Table(include) => {
                 let objects = listing.objects.iter().map(AsRef::as_ref);
-                return self.table(objects, include, metadata, true).to_string().into_bytes();
+                return self.table(objects, include, &metadata, true).to_string().into_bytes();
             }
             Form::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
             Form::Whole => (self.resource.list_kind.clone(), self.resource.api_version()),
@@ -327,7 +327,7 @@ impl Renderer {
         &self,
         objects: impl Iterator<Item = &'a Object>,
         include: Include,
-        metadata: Value,
+        metadata: &Value,
         headers: bool,
     ) -> Value {
         let columns = &self.resource.columns;

@@ -43,16 +43,16 @@ impl LabelSelector {
             requirements.push((key.clone(), Test::In(vec![value.as_str().unwrap_or_default().to_owned()])));
         }
         for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-            let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
+            let word = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
             let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
             let values = values.filter_map(|v| v.as_str().map(str::to_owned)).collect();
-            let test = match text("operator") {
+            let test = match word("operator") {
                 "In" => Test::In(values),
                 "NotIn" => Test::NotIn(values),
                 "Exists" => Test::Exists,
                 _ => Test::Absent,
             };
-            requirements.push((text("key").to_owned(), test));
+            requirements.push((word("key").to_owned(), test));
         }
         Self(requirements)
     }

@@ -227,7 +227,7 @@ fn respond(outcome: Result<Answer, ApiError>) -> Response {
     headers.insert(header::CONTENT_TYPE, media);
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
     for warning in warnings {
-        let text = format!("299 - {:?}", warning);
+        let text = format!("299 - {warning:?}");
         if let Ok(value) = header::HeaderValue::from_str(&text) {
             headers.append(header::WARNING, value);
         }

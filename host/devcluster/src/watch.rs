@@ -21,9 +21,9 @@ use tokio::time::Instant;
 /// Changes that are taken from the log at once, so that the lock is short.
 const BATCH: usize = 256;
 /// How often an idle watch gets a bookmark, as the server's watch cache does.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long a watch lasts that names no limit (the server's `--min-request-timeout` is 30 minutes).
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// An open watch.
 pub(crate) struct Watcher {
@@ -149,9 +149,10 @@ impl Watcher {
 
     /// The line of a change, for a reader who sees what is selected and nothing else.
     fn push_change(&mut self, change: &Change) {
-        let matched = change.before.as_ref().is_some_and(|o| self.selection.matches(&change.key, &o.value));
-        let matches = !change.deleted && self.selection.matches(&change.key, &change.after.value);
-        let kind = match (matched, matches) {
+        let was_selected =
+            change.before.as_ref().is_some_and(|o| self.selection.matches(&change.key, &o.value));
+        let selected = !change.deleted && self.selection.matches(&change.key, &change.after.value);
+        let kind = match (was_selected, selected) {
             (false, false) => return,
             (false, true) => "ADDED",
             (true, true) => "MODIFIED",

@@ -12,7 +12,7 @@ use crate::status::{ApiError, FieldError, Qualified};
 use crate::store::{Key, Object};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use structured_merge::{Error as MergeError, ManagedFields, Request, apply, update};
+use structured_merge::{ManagedFields, Request, update};
 
 /// `fieldValidation`: what becomes of fields that nobody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +41,14 @@ pub(crate) struct Written {
 }
 
 /// Who owns the fields of a new state.
-enum Ownership {
+pub(crate) enum Ownership {
     /// What changed is the manager's.
     Changed,
     /// An apply has worked it out.
     Applied(Vec<ManagedFields>),
 }
 
-fn invalid_patch(patched: &Value, fault: &str) -> ApiError {
+pub(crate) fn invalid_patch(patched: &Value, fault: &str) -> ApiError {
     let error = FieldError::invalid("patch", &patched.to_string().into(), fault);
     ApiError::invalid(Qualified { group: "", name: "" }, "", &[error])
 }
@@ -110,7 +110,7 @@ fn recognise(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn to_stored(resource: &Resource, object: &mut Value) {
+pub(crate) fn to_stored(resource: &Resource, object: &mut Value) {
     match resource.behaviour {
         Behaviour::NewEvent => crate::events::to_core(object),
         Behaviour::Custom => object["apiVersion"] = resource.stored_as.as_str().into(),
@@ -128,7 +128,7 @@ impl Cluster {
         write: &mut Write,
     ) -> Result<Written, ApiError> {
         recognise(resource, &mut object)?;
-        self.decode(resource, &mut object, write)?;
+        Self::decode(resource, &mut object, write)?;
         self.insert(resource, namespace, object, write, Ownership::Changed)
     }
 
@@ -146,7 +146,7 @@ impl Cluster {
         self.create(&resource, &namespace, object, &mut Write::internal("seed", Endpoint::Main)).map(|_| ())
     }
 
-    fn decode(&self, resource: &Resource, object: &mut Value, write: &mut Write) -> Result<(), ApiError> {
+    fn decode(resource: &Resource, object: &mut Value, write: &mut Write) -> Result<(), ApiError> {
         let handled = admit::decode(resource, object).and_then(|unknown| write.unknown(&unknown));
         handled.map_err(|fault| {
             let (kind, version) = (&resource.kind, &resource.version);
@@ -156,7 +156,8 @@ impl Cluster {
         })
     }
 
-    fn insert(
+    /// Stores an object that was not there.
+    pub(crate) fn insert(
         &mut self,
         resource: &Resource,
         namespace: &str,
@@ -259,9 +260,15 @@ impl Cluster {
         write: &mut Write,
     ) -> Result<Written, ApiError> {
         recognise(resource, &mut object)?;
-        self.decode(resource, &mut object, write)?;
+        Self::decode(resource, &mut object, write)?;
         check_name(&object, key)?;
-        let old = self.existing(resource, key)?;
+        let Some(old) = self.store.get(resource.table, key) else {
+            // Kinds that a PUT may create (`AllowCreateOnUpdate`).
+            if matches!(resource.behaviour, Behaviour::Lease | Behaviour::CoreEvent | Behaviour::NewEvent) {
+                return self.insert(resource, &key.namespace, object, write, Ownership::Changed);
+            }
+            return Err(ApiError::not_found(resource.qualified(), &key.name));
+        };
         let uid = text(&object, "/metadata/uid");
         if !uid.is_empty() && uid != old.meta("uid") {
             return Err(uid_mismatch(resource, key, uid, old.meta("uid")));
@@ -305,70 +312,6 @@ impl Cluster {
         self.succeed(resource, key, &old, patched, write, Ownership::Changed)
     }
 
-    fn apply(
-        &mut self,
-        resource: &Resource,
-        key: &Key,
-        old: Option<Arc<Object>>,
-        config: &Value,
-        write: &mut Write,
-    ) -> Result<Written, ApiError> {
-        let mut config = config.clone();
-        if !config.is_object() {
-            return Err(ApiError::bad_request("error decoding YAML: the patch is not an object"));
-        }
-        let (version, kind) = (text(&config, "/apiVersion"), text(&config, "/kind"));
-        if version != resource.api_version() || kind != resource.kind {
-            return Err(ApiError::bad_request(format!(
-                "invalid object type: {version}, Kind={kind} does not match {}, Kind={}",
-                resource.api_version(),
-                resource.kind
-            )));
-        }
-        if config.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
-            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
-        }
-        if config.get("metadata").is_none_or(Value::is_null) {
-            config["metadata"] = json!({});
-        }
-        to_stored(resource, &mut config);
-        let uid = text(&config, "/metadata/uid").to_owned();
-        let (live, managers) = match &old {
-            Some(old) => (old.value.clone(), managers_of(&old.value)?),
-            None => (Value::Null, Vec::new()),
-        };
-        let time = self.now();
-        let request = merge_request(resource, write, &time);
-        let applied = apply(&live, &managers, &config, write.force, &resource.merge, &request)
-            .map_err(|error| apply_error(error, resource, key))?;
-        let mut object = applied.object;
-        // The answer to unknown fields was given by the merge.
-        admit::decode(resource, &mut object).map_err(|fault| invalid_patch(&config, &fault))?;
-        if text(&object, "/metadata/name").is_empty() {
-            object["metadata"]["name"] = key.name.as_str().into();
-        }
-        check_name(&object, key)?;
-        let Some(old) = old else {
-            if write.endpoint != Endpoint::Main {
-                return Err(ApiError::not_found(resource.qualified(), &key.name));
-            }
-            if !uid.is_empty() {
-                let why = format!(
-                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-                );
-                return Err(ApiError::conflict(resource.qualified(), &key.name, &why));
-            }
-            return self.insert(
-                resource,
-                &key.namespace,
-                object,
-                write,
-                Ownership::Applied(applied.managers),
-            );
-        };
-        self.succeed(resource, key, &old, object, write, Ownership::Applied(applied.managers))
-    }
-
     /// Replaces an object by a state that was made from it.
     pub(crate) fn rewrite(
         &mut self,
@@ -382,7 +325,7 @@ impl Cluster {
     }
 
     /// Makes `new` the successor of `old`.
-    fn succeed(
+    pub(crate) fn succeed(
         &mut self,
         resource: &Resource,
         key: &Key,
@@ -436,7 +379,7 @@ fn namespace_busy(resource: &Resource, namespace: &Value) -> bool {
     resource.behaviour == Behaviour::Namespace && finalizers.is_some_and(|f| !f.is_empty())
 }
 
-fn merge_request<'a>(resource: &'a Resource, write: &'a Write, time: &'a str) -> Request<'a> {
+pub(crate) fn merge_request<'a>(resource: &'a Resource, write: &'a Write, time: &'a str) -> Request<'a> {
     let status = write.endpoint == Endpoint::Status;
     Request {
         manager: &write.manager,
@@ -447,7 +390,7 @@ fn merge_request<'a>(resource: &'a Resource, write: &'a Write, time: &'a str) ->
     }
 }
 
-fn managers_of(object: &Value) -> Result<Vec<ManagedFields>, ApiError> {
+pub(crate) fn managers_of(object: &Value) -> Result<Vec<ManagedFields>, ApiError> {
     ManagedFields::of_object(object).map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
@@ -484,7 +427,7 @@ fn same_but_for_times(old: &Value, new: &Value) -> bool {
         && timeless(old) == timeless(new)
 }
 
-fn check_name(object: &Value, key: &Key) -> Result<(), ApiError> {
+pub(crate) fn check_name(object: &Value, key: &Key) -> Result<(), ApiError> {
     let name = text(object, "/metadata/name");
     if name != key.name {
         let url = &key.name;
@@ -511,24 +454,4 @@ fn uid_mismatch(resource: &Resource, key: &Key, wanted: &str, found: &str) -> Ap
         resource.plural, key.name
     );
     ApiError::conflict(resource.qualified(), &key.name, &why)
-}
-
-fn apply_error(error: MergeError, resource: &Resource, key: &Key) -> ApiError {
-    match error {
-        MergeError::Conflicts(conflicts) => {
-            let causes: Vec<_> = conflicts
-                .iter()
-                .map(|c| (format!("conflict with {}", c.owner()), c.path.to_string()))
-                .collect();
-            ApiError::apply_conflict(MergeError::Conflicts(conflicts).to_string(), causes.into_iter())
-        }
-        MergeError::Typed(fault) => ApiError::internal(format!(
-            "failed to create typed patch object ({}/{}; {}, Kind={}): {fault}",
-            key.namespace,
-            key.name,
-            resource.api_version(),
-            resource.kind
-        )),
-        other => ApiError::internal(other.to_string()),
-    }
 }

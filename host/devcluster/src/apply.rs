@@ -1,0 +1,103 @@
+//! Server-side apply: the one patch that may create.
+//!
+//! Source: `apiserver/pkg/endpoints/handlers/patch.go` and `apimachinery/pkg/util/managedfields`; the merge
+//! is the crate `structured-merge`'s. Must not know HTTP.
+
+use crate::admit::{self, Endpoint};
+use crate::cluster::Cluster;
+use crate::resource::{Resource, text};
+use crate::status::ApiError;
+use crate::store::{Key, Object};
+use crate::write::{
+    Ownership, Write, Written, check_name, invalid_patch, managers_of, merge_request, to_stored,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use structured_merge::{Error as MergeError, apply};
+
+impl Cluster {
+    /// Applies a configuration to an object, or makes the object of it.
+    pub(crate) fn apply(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        old: Option<Arc<Object>>,
+        config: &Value,
+        write: &mut Write,
+    ) -> Result<Written, ApiError> {
+        let mut config = config.clone();
+        if !config.is_object() {
+            return Err(ApiError::bad_request("error decoding YAML: the patch is not an object"));
+        }
+        let (version, kind) = (text(&config, "/apiVersion"), text(&config, "/kind"));
+        if version != resource.api_version() || kind != resource.kind {
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {version}, Kind={kind} does not match {}, Kind={}",
+                resource.api_version(),
+                resource.kind
+            )));
+        }
+        if config.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
+            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+        }
+        if config.get("metadata").is_none_or(Value::is_null) {
+            config["metadata"] = json!({});
+        }
+        to_stored(resource, &mut config);
+        let uid = text(&config, "/metadata/uid").to_owned();
+        let (live, managers) = match &old {
+            Some(old) => (old.value.clone(), managers_of(&old.value)?),
+            None => (Value::Null, Vec::new()),
+        };
+        let time = self.now();
+        let request = merge_request(resource, write, &time);
+        let applied = apply(&live, &managers, &config, write.force, &resource.merge, &request)
+            .map_err(|error| apply_error(error, resource, key))?;
+        let mut object = applied.object;
+        // The answer to unknown fields was given by the merge.
+        admit::decode(resource, &mut object).map_err(|fault| invalid_patch(&config, &fault))?;
+        if text(&object, "/metadata/name").is_empty() {
+            object["metadata"]["name"] = key.name.as_str().into();
+        }
+        check_name(&object, key)?;
+        let Some(old) = old else {
+            if write.endpoint != Endpoint::Main {
+                return Err(ApiError::not_found(resource.qualified(), &key.name));
+            }
+            if !uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                );
+                return Err(ApiError::conflict(resource.qualified(), &key.name, &why));
+            }
+            return self.insert(
+                resource,
+                &key.namespace,
+                object,
+                write,
+                Ownership::Applied(applied.managers),
+            );
+        };
+        self.succeed(resource, key, &old, object, write, Ownership::Applied(applied.managers))
+    }
+}
+
+fn apply_error(error: MergeError, resource: &Resource, key: &Key) -> ApiError {
+    match error {
+        MergeError::Conflicts(conflicts) => {
+            let causes: Vec<_> = conflicts
+                .iter()
+                .map(|c| (format!("conflict with {}", c.owner()), c.path.to_string()))
+                .collect();
+            ApiError::apply_conflict(MergeError::Conflicts(conflicts).to_string(), causes.into_iter())
+        }
+        MergeError::Typed(fault) => ApiError::internal(format!(
+            "failed to create typed patch object ({}/{}; {}, Kind={}): {fault}",
+            key.namespace,
+            key.name,
+            resource.api_version(),
+            resource.kind
+        )),
+        other => ApiError::internal(other.to_string()),
+    }
+}
