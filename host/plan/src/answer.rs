@@ -229,6 +229,18 @@ mod tests {
     }
 
     #[test]
+    fn an_event_has_a_reason() {
+        let event = |reason: &str| {
+            let reason = reason.to_owned();
+            vec![Action::RecordEvent(Event { r#type: EventType::Normal, reason, message: String::new() })]
+        };
+        assert!(fold(event("R")).is_ok());
+        for none in ["", " \n"] {
+            assert!(refused(event(none)).ends_with("the reason of the Event is empty"));
+        }
+    }
+
+    #[test]
     fn requeue_after_is_one_second_to_one_day() {
         for seconds in [1, 86_400] {
             let folded = fold(vec![Action::RequeueAfter(seconds)]).unwrap();

@@ -38,10 +38,7 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
         .collect();
 
     let dropped = |own: &FieldSet, operation| {
-        let mut dropped = structured_merge::dropped_fields(own, operation, desired, live_value, schema);
-        // Released, not removed: see below.
-        dropped.remove(&replicas);
-        dropped
+        structured_merge::dropped_fields(own, operation, desired, live_value, schema)
     };
     let dropped = dropped(&own.applied, structured_merge::Operation::Apply)
         .union(&dropped(&own.updated, structured_merge::Operation::Update));
@@ -53,26 +50,18 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
         .filter(|path| at(live_value, path).is_some() || at(desired, path).is_some_and(Value::is_object))
         .collect();
 
-    // Applying without a field that we own alone removes it, and the API would default the number to
-    // 1. A POST owns the default as well, without anybody having meant it.
-    let names_replicas = named.contains(&replicas);
-    let live_replicas = live_value.pointer("/spec/replicas").and_then(Value::as_i64);
-    let release_replicas = !names_replicas && owned.contains(&replicas);
-    let release_due = !names_replicas
-        && (own.applied.contains(&replicas)
-            || own.updated.contains(&replicas) && live_replicas.is_some_and(|count| count != 1));
-
-    if differences.is_empty() && dropped.is_empty() && unowned.is_empty() && !release_due {
+    if differences.is_empty() && dropped.is_empty() && unowned.is_empty() {
         return None;
     }
-    let released = release_due.then_some(replicas);
-    for path in unowned.paths().chain(dropped.paths()).chain(released) {
+    for path in unowned.paths().chain(dropped.paths()) {
         let text = path.to_string();
         if !differences.iter().any(|difference| difference.path == text) {
             let live = at(live_value, &path).cloned();
             differences.push(Difference { path: text, desired: at(desired, &path).cloned(), live });
         }
     }
+    // Applying without a field that we own alone removes it, and the API would default the number to 1.
+    let release_replicas = !named.contains(&replicas) && owned.contains(&replicas);
     let adopt = (own.has_update || release_replicas).then_some(Adopt { release_replicas });
     Some(Due { differences, adopt })
 }

@@ -132,23 +132,55 @@ fn case_4_the_servers_defaults_and_rewritten_quantities_are_no_drift() {
 }
 
 #[test]
-fn case_4_zero_values_that_the_server_leaves_out_settle() {
+fn case_4_zero_values_that_the_server_leaves_out_are_no_drift() {
     let mut zeros = manifest(Some(1));
     zeros["spec"]["paused"] = json!(false);
     zeros["spec"]["minReadySeconds"] = json!(0);
     zeros["spec"]["template"]["spec"]["hostNetwork"] = json!(false);
     zeros["spec"]["template"]["spec"]["containers"][0]["args"] = json!([]);
     let mut world = World::new(foo());
-    world.settle(wants(&zeros));
-    // As Go's omitempty would store it.
-    let index = 0;
-    let spec = world.deployments[index]["spec"].as_object_mut().unwrap();
-    spec.remove("paused");
-    spec.remove("minReadySeconds");
-    world.settle(wants(&zeros));
+    world.run(wants(&zeros));
+    // As Go's omitempty stores them: not at all, and nobody owns them.
+    world.edit("web", foo_api::FIELD_MANAGER, |live| {
+        let without = |object: &mut Value, field: &str| {
+            object.as_object_mut().unwrap().remove(field);
+        };
+        without(&mut live["spec"], "paused");
+        without(&mut live["spec"], "minReadySeconds");
+        without(&mut live["spec"]["template"]["spec"], "hostNetwork");
+        without(&mut live["spec"]["template"]["spec"]["containers"][0], "args");
+    });
     world.forget();
     world.run(wants(&zeros));
     assert_eq!(world.writes, [""; 0]);
+}
+
+#[test]
+fn an_empty_map_that_somebody_took_away_is_drift() {
+    let mut scratch = manifest(Some(1));
+    scratch["spec"]["template"]["spec"]["volumes"] = json!([{"name": "tmp", "emptyDir": {}}]);
+    let mut world = World::new(foo());
+    world.settle(wants(&scratch));
+    world.edit("web", "kubectl", |live| {
+        live["spec"]["template"]["spec"]["volumes"] = json!([{"name": "tmp", "hostPath": {"path": "/"}}]);
+    });
+    let path = ".spec.template.spec.volumes[name=\"tmp\"].emptyDir";
+    assert_eq!(paths(&world.plan(apply(&scratch))), [path]);
+}
+
+/// Named, so owned: else it would go when whoever set it lets go of it.
+#[test]
+fn a_field_that_somebody_else_set_to_what_the_guest_wants_becomes_ours_as_well() {
+    let mut world = World::converged();
+    world.edit("web", "kubectl", |live| live["spec"]["minReadySeconds"] = json!(5));
+    let mut same = manifest(Some(1));
+    same["spec"]["minReadySeconds"] = json!(5);
+    assert_eq!(paths(&world.plan(apply(&same))), [".spec.minReadySeconds"]);
+    let before = generation(&world);
+    world.run(wants(&same));
+    assert_eq!(world.writes[..2], ["adopt web", "apply web"]);
+    assert_eq!(world.plan(apply(&same)).operations, []);
+    assert_eq!(generation(&world), before);
 }
 
 /// `automountServiceAccountToken` absent means true: a guest that newly names false must get it.
@@ -290,6 +322,23 @@ fn case_28_definition_rename_the_old_deployment_goes_once_the_new_one_is_availab
     world.forget();
     world.run(default_guest);
     assert!(world.writes.is_empty());
+}
+
+#[test]
+fn definition_rename_a_change_that_is_due_comes_before_the_old_deployment_goes() {
+    let mut world = World::converged();
+    world.foo["spec"]["deploymentName"] = json!("web-b");
+    world.settle(default_guest);
+    world.make_available("web-b");
+    let mut labelled = manifest(Some(1));
+    labelled["metadata"]["labels"] = json!({"team": "a"});
+    world.forget();
+    world.run(wants(&labelled));
+    assert_eq!(world.writes, ["adopt web-b", "apply web-b", "status"]);
+    let reconciling = world.condition("Reconciling").unwrap();
+    assert_eq!(reconciling["message"], "Deployment web is still to be deleted");
+    world.run(wants(&labelled));
+    assert_eq!(world.writes[3..], ["delete web", "status"]);
 }
 
 #[test]
