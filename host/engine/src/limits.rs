@@ -57,11 +57,13 @@ pub struct Limits {
     /// Bytes of native stack for the guest's frames. Default 512 KiB, wasmtime's own.
     pub stack_bytes: usize,
     /// Bytes of an answer, as the host keeps it. Default 1 MiB: a manifest of 256 KiB, eight Events and
-    /// sixteen conditions fit many times. Checked before anything is allocated.
+    /// sixteen conditions fit many times. What is larger than this and than 4 MiB is refused before
+    /// anything is allocated.
     pub result_bytes: usize,
     /// Actions in an answer. Default 32; the contract allows eleven that do not contradict each other.
     pub max_actions: usize,
-    /// Bytes of a line in the log; longer ones are cut. Default 4 KiB, as the contract says.
+    /// Bytes of a line in the log; longer ones are cut, and a message of more than 4 MiB (and
+    /// `result_bytes`) is a trap. Default 4 KiB, as the contract says.
     pub log_line_bytes: usize,
     /// Bytes that a call may write to the log; lines beyond are counted and dropped. Default 64 KiB, as
     /// the contract says.

@@ -134,6 +134,9 @@ fn condition(condition: &c::Condition) -> wit::Condition<'_> {
 /// their number is.
 pub(super) fn answer(answer: Answer, limits: &Limits) -> Result<Vec<c::Action>, CallError> {
     match answer {
+        Ok(actions) if size(&actions) > limits.result_bytes => {
+            Err(CallError::ResultTooLarge { limit: limits.result_bytes })
+        }
         Ok(actions) if actions.len() > limits.max_actions => {
             Err(CallError::TooManyActions { found: actions.len(), limit: limits.max_actions })
         }
@@ -143,6 +146,27 @@ pub(super) fn answer(answer: Answer, limits: &Limits) -> Result<Vec<c::Action>, 
             Err(CallError::Permanent(one_line(&text, MAX_ERROR_BYTES)))
         }
     }
+}
+
+/// Bytes of an answer, as wasmtime counts them when it refuses what is far too large: each element of
+/// a list and each string.
+fn size(actions: &[wit::Action]) -> usize {
+    let strings = |action: &wit::Action| match action {
+        wit::Action::ApplyDeployment(manifest) => manifest.len(),
+        wit::Action::SetStatus(status) => status
+            .conditions
+            .iter()
+            .map(|condition| {
+                size_of_val(condition)
+                    + condition.type_.len()
+                    + condition.reason.len()
+                    + condition.message.len()
+            })
+            .sum(),
+        wit::Action::RecordEvent(event) => event.reason.len() + event.message.len(),
+        wit::Action::DeleteDeployment | wit::Action::RequeueAfter(_) => 0,
+    };
+    actions.iter().map(|action| size_of_val(action) + strings(action)).sum()
 }
 
 fn action(action: wit::Action) -> c::Action {

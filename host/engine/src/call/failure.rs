@@ -1,5 +1,6 @@
 //! Tells one failure from another.
 
+use super::guest::hostcall_bytes;
 use super::{GuestLog, State};
 use crate::{CallError, Limits};
 use contract::{MAX_ERROR_BYTES, one_line};
@@ -24,8 +25,9 @@ pub(super) fn classify(error: &wasmtime::Error, state: &State, limits: &Limits) 
         _ => {}
     }
     let backtrace = error.downcast_ref::<WasmBacktrace>();
+    let too_much = error.chain().any(|cause| cause.to_string().contains(HOSTCALL_FUEL_TEXT));
     // An answer is read when the guest has returned, so that no frame of it is left.
-    if backtrace.is_none() && error.chain().any(|cause| cause.to_string().contains(HOSTCALL_FUEL_TEXT)) {
+    if too_much && backtrace.is_none() {
         return CallError::ResultTooLarge { limit: limits.result_bytes };
     }
     // Any other trap after a denied growth is its consequence.
@@ -35,6 +37,8 @@ pub(super) fn classify(error: &wasmtime::Error, state: &State, limits: &Limits) 
     let mut log = state.log.lock();
     let reason = if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
         format!("it called exit({code})")
+    } else if too_much {
+        format!("it passed more than {} bytes to the host at once", hostcall_bytes(limits))
     } else if let Some(trap) = trap {
         trap.to_string()
     } else if error.is::<wasmtime::PoolConcurrencyLimitError>() {

@@ -10,7 +10,7 @@ use crate::bindings::samplecontroller::reconciler::log::Level;
 use crate::engine::Inner;
 use crate::ticker::ticks;
 use crate::wasi::{self, Wasi};
-use crate::{CallError, Cause};
+use crate::{CallError, Cause, Limits};
 use contract::Action;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -166,10 +166,17 @@ fn store(engine: &Inner, info: &GuestInfo, foo: &contract::Foo) -> wasmtime::Res
     let mut store = Store::try_new(&engine.wasmtime, state)?;
     store.limiter(|state| &mut state.limiter);
     store.set_fuel(limits.fuel)?;
-    store.set_hostcall_fuel(limits.result_bytes);
+    store.set_hostcall_fuel(hostcall_bytes(limits));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|mut store| Ok(tick(&mut store)));
     Ok(store)
+}
+
+/// Bytes that may pass from the guest to the host at once: an answer, or a line of the log, which is cut only after
+/// it has passed. 4 MiB are enough to log the largest object that etcd takes (1.5 MiB) as a string in a
+/// string.
+pub(super) fn hostcall_bytes(limits: &Limits) -> usize {
+    limits.result_bytes.max(4 << 20)
 }
 
 /// Called at each tick while the guest runs.

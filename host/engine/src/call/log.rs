@@ -52,11 +52,20 @@ impl GuestLog {
 
     /// Writes one line.
     pub(crate) fn line(&mut self, source: Source, text: &str) {
+        let error = source == Source::Log(LogLevel::Error);
+        if text.trim_start().is_empty() {
+            return;
+        }
+        // The share is used up: not even cleaned.
+        if self.left_bytes == 0 && !error {
+            self.dropped += 1;
+            return;
+        }
         let line = one_line(text, self.line_bytes);
         if line.is_empty() {
             return;
         }
-        if source == Source::Log(LogLevel::Error) {
+        if error {
             self.last_error = Some(line.clone());
         }
         let Some(left) = self.left_bytes.checked_sub(line.len()) else {
@@ -124,6 +133,7 @@ impl GuestLog {
             return Some(one_line(line, max));
         }
         let tail = String::from_utf8_lossy(&self.stderr_tail);
+        let tail = tail.trim_end();
         let start =
             tail.char_indices().rev().map(|(at, _)| at).find(|at| tail.len() - at >= max).unwrap_or(0);
         let line = one_line(&tail[start..], max);
