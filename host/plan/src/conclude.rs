@@ -55,7 +55,7 @@ pub enum Next {
     QuietBackoff,
 }
 
-/// Concludes a run.
+/// Concludes a run; `plan` is as it was made, with its operations.
 ///
 /// A failure that is not to be seen yet changes nothing: the status keeps its conditions. The guest's
 /// Events and its part of the status count only when its plan was carried out.
@@ -66,7 +66,7 @@ pub fn conclude(snapshot: &Snapshot<'_>, plan: &Plan, written: Written<'_>) -> C
     }
     // Without a delete the child is still there, whatever the caller knows.
     let deployment = written.deployment.or_else(|| match snapshot.child() {
-        Child::Owned(child) if !deletes(plan, child) => Some(child),
+        Child::Owned(child) if plan.wanted != Wanted::Deleted => Some(child),
         _ => None,
     });
     if let Some(failure) = failure {

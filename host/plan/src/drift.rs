@@ -25,8 +25,6 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
     let live_value = &live.value();
     let own = Own::of(live);
     let owned = own.applied.union(&own.updated);
-    let named = FieldSet::of_object(desired, schema);
-    let replicas = Path::fields(["spec", "replicas"]);
 
     let mut differences: Vec<_> = structured_merge::differences(desired, live_value, schema)
         .into_iter()
@@ -42,13 +40,7 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
     };
     let dropped = dropped(&own.applied, structured_merge::Operation::Apply)
         .union(&dropped(&own.updated, structured_merge::Operation::Update));
-    let unowned: FieldSet = named
-        .difference(&owned)
-        .paths()
-        // No difference and nothing there: a zero that the API does not store and nobody can own. But
-        // an empty map may be one that somebody removed (`emptyDir: {}`).
-        .filter(|path| at(live_value, path).is_some() || at(desired, path).is_some_and(Value::is_object))
-        .collect();
+    let unowned = structured_merge::unowned_fields(&owned, own.operation(), desired, schema);
 
     if differences.is_empty() && dropped.is_empty() && unowned.is_empty() {
         return None;
@@ -61,7 +53,8 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
         }
     }
     // Applying without a field that we own alone removes it, and the API would default the number to 1.
-    let release_replicas = !named.contains(&replicas) && owned.contains(&replicas);
+    let replicas = Path::fields(["spec", "replicas"]);
+    let release_replicas = desired.pointer("/spec/replicas").is_none() && owned.contains(&replicas);
     let adopt = (own.has_update || release_replicas).then_some(Adopt { release_replicas });
     Some(Due { differences, adopt })
 }
@@ -101,6 +94,15 @@ impl Own {
             }
         }
         own
+    }
+
+    /// Whether we ever applied: an entry from a POST alone has only what the server stored.
+    fn operation(&self) -> structured_merge::Operation {
+        if self.applied.is_empty() {
+            structured_merge::Operation::Update
+        } else {
+            structured_merge::Operation::Apply
+        }
     }
 }
 
