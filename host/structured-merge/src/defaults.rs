@@ -4,7 +4,6 @@
 //! depends on nothing but the absence of a field is data (`data/deployment.json`); the rest is here.
 //! Requests from limits, `enableServiceLinks` and host ports are defaults of pods, not of templates.
 
-use crate::schema::Zero;
 use crate::{Node, Schema, quantity};
 use serde_json::{Map, Value};
 
@@ -109,13 +108,13 @@ fn normalize(value: &mut Value, node: &Node, defaults: Static) {
             map.retain(|name, value| {
                 let field = fields.declared.get(name);
                 let known = field.is_some() || fields.additional.is_some();
-                let dropped = field.is_some_and(|field| field.zero == Zero::Drop) && is_zero(value);
+                let dropped = field.is_some_and(|field| field.zero.drops()) && is_zero(value);
                 known && !value.is_null() && !dropped
             });
             for (name, field) in &fields.declared {
                 if defaults == Static::Filled
                     && let Some(default) = &field.default
-                    && !(field.zero == Zero::Drop && is_zero(default))
+                    && !(field.zero.drops() && is_zero(default))
                     && !map.contains_key(name)
                 {
                     map.insert(name.clone(), default.clone());
@@ -139,7 +138,8 @@ fn normalize(value: &mut Value, node: &Node, defaults: Static) {
     }
 }
 
-fn is_zero(value: &Value) -> bool {
+/// Whether it is the zero value of its type.
+pub(crate) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(flag) => !flag,

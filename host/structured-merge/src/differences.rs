@@ -2,6 +2,8 @@
 //!
 //! Must not know who owns a field.
 
+use crate::defaults::is_zero;
+use crate::quantity::Quantity;
 use crate::schema::{Field, Zero};
 use crate::typed::same;
 use crate::{Node, Path, PathElement, Schema, quantity};
@@ -26,7 +28,7 @@ pub struct Difference {
 ///   order, no other field but defaults of the API.
 /// - Quantities are compared by value, numbers too.
 /// - `null` in `desired` names nothing; an empty map or list is the same as an absent one; so is a zero
-///   value (`false`, `0`, `""`) where the API stores none.
+///   value (`false`, `0`, `""`) where the API stores none, or a default in its place.
 /// - List keys that have defaults (`protocol: TCP`) match without being named.
 ///
 /// `status` and the server's metadata are compared like all others: leave them out of `desired`.
@@ -76,6 +78,13 @@ impl Walk {
             }
             return;
         };
+        if let Some(field) = field
+            && field.zero.drops()
+            && is_zero(desired)
+            && (field.zero == Zero::Fill || field.default.as_ref().is_some_and(|default| same(default, live)))
+        {
+            return;
+        }
         match (desired, live, node) {
             (Value::Object(wanted), Value::Object(there), _) => {
                 let atomic = context == Context::Atomic || matches!(node, Node::MapAtomic(_));
@@ -114,7 +123,7 @@ impl Walk {
                     });
                 }
             }
-            (_, _, Node::Quantity) if quantity::equal(desired, live) => {}
+            (_, _, Node::Quantity) if stored_as(desired, live) => {}
             _ if same(desired, live) => {}
             _ => self.report(desired, Some(live)),
         }
@@ -149,18 +158,22 @@ impl Walk {
     }
 }
 
+/// Whether the API may store the quantity `desired` as `live`: it rounds resources up to thousandths.
+fn stored_as(desired: &Value, live: &Value) -> bool {
+    let rounded = || quantity::of_value(desired).map(Quantity::round_up_to_milli);
+    quantity::equal(desired, live) || rounded().is_ok_and(|rounded| Ok(rounded) == quantity::of_value(live))
+}
+
 /// Whether `value` is the same to the API as no value at all.
 fn absent(value: &Value, node: &Node, field: Option<&Field>) -> bool {
-    let drops_zero = field.is_some_and(|field| field.zero == Zero::Drop);
+    let drops_zero = field.is_some_and(|field| field.zero.drops());
     match value {
         Value::Null => true,
         Value::Object(map) => {
             map.iter().all(|(name, value)| absent(value, node.child(name), node.field(name)))
         }
         Value::Array(items) => items.is_empty(),
-        Value::Bool(flag) => drops_zero && !flag,
-        Value::Number(number) => drops_zero && number.as_f64() == Some(0.0),
-        Value::String(text) => drops_zero && text.is_empty(),
+        scalar => drops_zero && is_zero(scalar),
     }
 }
 
@@ -220,6 +233,7 @@ mod tests {
             |cpu: Value, memory: &str| json!({"resources": {"requests": {"cpu": cpu, "memory": memory}}});
         assert_eq!(in_container(&resources(json!("1000m"), "1024Mi"), &resources(json!("1"), "1Gi")), NONE);
         assert_eq!(in_container(&resources(json!(0.1), "1Gi"), &resources(json!("100m"), "1Gi")), NONE);
+        assert_eq!(in_container(&resources(json!("1u"), "1Gi"), &resources(json!("1m"), "1Gi")), NONE);
         assert_eq!(
             in_container(&resources(json!("2"), "1Gi"), &resources(json!("1"), "1Gi")),
             [".resources.requests.cpu"]
@@ -248,6 +262,17 @@ mod tests {
         let live = container(&json!({"name": "nginx"}));
         assert_eq!(in_deployment(&json!({"spec": {"paused": false, "minReadySeconds": 0}}), &live), NONE);
         assert_eq!(in_container(&json!({"stdin": false, "workingDir": ""}), &json!({})), NONE);
+        // A default takes its place.
+        let probe = |seconds: i64| json!({"readinessProbe": {"periodSeconds": seconds}});
+        assert_eq!(in_container(&probe(0), &probe(10)), NONE);
+        assert_eq!(in_container(&probe(0), &probe(5)), [".readinessProbe.periodSeconds"]);
+        assert_eq!(
+            in_container(&json!({"imagePullPolicy": ""}), &json!({"imagePullPolicy": "Always"})),
+            NONE
+        );
+        // Somebody else's value is not zero.
+        let paused = |paused: bool| json!({"spec": {"paused": paused}});
+        assert_eq!(in_deployment(&paused(false), &paused(true)), [".spec.paused"]);
         // A pointer in the API: false is not unset.
         let token = json!({"spec": {"template": {"spec": {"automountServiceAccountToken": false}}}});
         assert_eq!(in_deployment(&token, &live), [".spec.template.spec.automountServiceAccountToken"]);

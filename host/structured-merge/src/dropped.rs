@@ -4,7 +4,7 @@
 
 use crate::differences::equivalent;
 use crate::{FieldSet, Node, Operation, Path, PathElement, Schema, defaults};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// The fields of `own`, our entry in the live object's managed fields, that `desired` no longer
@@ -35,16 +35,28 @@ pub fn dropped_fields(
 
 /// The fields that `desired` names and `own`, our entry, has not: the next apply must take them.
 ///
-/// An `Update` entry has only what the server stored: what it drops (nulls, `false` or empty values
-/// where the API stores none) is not missed.
+/// An `Update` entry has only what the server stored: what it drops (nulls, `false` where the API stores
+/// none) is not missed, nor are empty maps, which name nothing.
 pub fn unowned_fields(own: &FieldSet, operation: Operation, desired: &Value, schema: &Schema) -> FieldSet {
     match operation {
         Operation::Apply => FieldSet::of_object(desired, schema).difference(own),
         Operation::Update => {
             let mut stored = desired.clone();
             defaults::without_zero_values(&mut stored, schema);
+            drop_empty_maps(&mut stored);
             FieldSet::of_object(&stored, schema).difference(own)
         }
+    }
+}
+
+fn drop_empty_maps(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(drop_empty_maps);
+            map.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_maps),
+        _ => {}
     }
 }
 
@@ -241,6 +253,7 @@ mod tests {
             "resources": {"limits": {}}, "ports": [{"containerPort": 80}]});
         let mut desired = desired(Some(3), zero);
         desired["spec"]["paused"] = json!(false);
+        desired["spec"]["strategy"] = json!({});
         let (_, own) = posted(&desired);
         let schema = Schema::deployment();
         assert_eq!(unowned_fields(&own, Operation::Update, &desired, schema), FieldSet::default());

@@ -103,10 +103,19 @@ pub enum Zero {
     Keep,
     /// `false`, `0`, `""` and empty maps and lists are left out (`omitempty`).
     Drop,
+    /// The same, and then it is filled in with a default that depends on other fields.
+    Fill,
     /// Unset it is `null` (a pointer or list without `omitempty`).
     Null,
     /// Unset it is an empty object (a struct that is not behind a pointer).
     Struct,
+}
+
+impl Zero {
+    /// Whether zero values are left out.
+    pub(crate) fn drops(self) -> bool {
+        matches!(self, Self::Drop | Self::Fill)
+    }
 }
 
 impl Field {
@@ -283,7 +292,7 @@ impl Node {
         let set = fields.declared.iter().filter_map(|(name, field)| match field.zero {
             Zero::Null => Some((name.clone(), Value::Null)),
             Zero::Struct => Some((name.clone(), field.node.empty())),
-            Zero::Keep | Zero::Drop => None,
+            Zero::Keep | Zero::Drop | Zero::Fill => None,
         });
         Value::Object(set.collect())
     }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use structured_merge::{
-    Error, FieldSet, ManagedFields, Path, Request, Schema, apply, defaults, quantity, strategic, update,
+    Error, FieldSet, ManagedFields, Operation, Path, Request, Schema, apply, defaults, differences,
+    dropped_fields, quantity, strategic, unowned_fields, update,
 };
 
 const CASES: &str = include_str!("data/oracle.jsonl");
@@ -89,7 +90,21 @@ fn defaults_are_those_of_the_real_server() {
     let count = run("default", |case, _| {
         let mut object = case["in"].clone();
         defaults::deployment(&mut object);
-        same("object", &object, &without_nulls(&case["out"]))
+        same("object", &object, &without_nulls(&case["out"]))?;
+
+        // What the server made of a manifest is no drift of it, and all that it names is ours.
+        let (desired, schema) = (&case["in"], Schema::deployment());
+        let found: Vec<_> =
+            differences(desired, &object, schema).into_iter().map(|it| it.path.to_string()).collect();
+        same("differences", &json!(found), &json!([]))?;
+        let request = json!({"manager": "one"});
+        let entries =
+            with_request(&request, desired, |request| update(&Value::Null, &object, &[], schema, request));
+        let own = entries.and_then(|entries| entries[0].fields()).map_err(|error| error.to_string())?;
+        let unowned = unowned_fields(&own, Operation::Update, desired, schema);
+        same("unowned", &unowned.to_fields_v1(), &json!({}))?;
+        let dropped = dropped_fields(&own, Operation::Update, desired, &object, schema);
+        same("dropped", &dropped.to_fields_v1(), &json!({}))
     });
     assert!(count > 0);
 }

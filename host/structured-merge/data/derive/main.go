@@ -53,6 +53,9 @@ var defaults = map[string]any{
 	"PersistentVolumeClaimSpec.volumeMode":            "Filesystem",
 }
 
+// Fields with a default that depends on others: zero values are left out, and then filled in.
+var conditional = []string{"Container.imagePullPolicy", "EphemeralContainer.imagePullPolicy", "ImageVolumeSource.pullPolicy"}
+
 var (
 	schemas object
 	types   = map[string]object{}
@@ -185,6 +188,9 @@ func visit(name string, schema object, goType reflect.Type) {
 			if encoded, _ := json.Marshal(value); string(encoded) != "{}" {
 				field["default"] = value
 			}
+		}
+		if slices.Contains(conditional, name+"."+fieldName) {
+			field["zero"] = "fill"
 		}
 		if value, ok := defaults[name+"."+fieldName]; ok {
 			field["default"] = value
