@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use structured_merge::{
-    Error, FieldSet, ManagedFields, Operation, Path, Request, Schema, apply, defaults, differences,
+    Applied, Error, FieldSet, ManagedFields, Operation, Path, Request, Schema, apply, defaults, differences,
     dropped_fields, quantity, strategic, unowned_fields, update,
 };
 
@@ -137,11 +137,40 @@ fn applies_are_those_of_the_real_server() {
             (Ok(_), Some(error)) => Err(format!("not refused: {error}")),
             (Ok(applied), None) => {
                 same("object", &without_nulls(&applied.object), &without_nulls(&case["object"]))?;
-                same("managers", &json!(timeless(&applied.managers)), &json!(expected_managers(case)))
+                same("managers", &json!(timeless(&applied.managers)), &json!(expected_managers(case)))?;
+                same("left to do", &left_to_do(case, &applied, schema), &json!([[], {}, {}]))
             }
         }
     });
     assert!(count > 0);
+}
+
+/// What the planner would still see: differences, fields that are not ours, fields to drop.
+fn left_to_do(case: &Value, applied: &Applied, schema: &Schema) -> Value {
+    let config = &case["config"];
+    let mut live = applied.object.clone();
+    if text(case, "schema") == "deployment" {
+        defaults::deployment(&mut live);
+    }
+    let differences: Vec<_> = differences(config, &live, schema)
+        .into_iter()
+        .map(|difference| difference.path.to_string())
+        .collect();
+    let ours = |entry: &&ManagedFields| {
+        entry.manager == text(case, "manager")
+            && entry.operation == Operation::Apply
+            && entry.subresource == text(case, "subresource")
+    };
+    let own = applied
+        .managers
+        .iter()
+        .find(ours)
+        .map_or_else(FieldSet::default, |entry| entry.fields().expect("fields"));
+    // Fields that the endpoint resets are never owned.
+    let unowned = unowned_fields(&own, Operation::Apply, config, schema)
+        .recursive_difference(&reset(text(case, "subresource")));
+    let dropped = dropped_fields(&own, Operation::Apply, config, &live, schema);
+    json!([differences, unowned.to_fields_v1(), dropped.to_fields_v1()])
 }
 
 #[test]
