@@ -51,8 +51,8 @@ impl Cluster {
         };
         let time = self.now();
         let request = merge_request(resource, write, &time);
-        let applied = apply(&live, &managers, &config, write.force, &resource.merge, &request)
-            .map_err(|error| apply_error(error, resource, key))?;
+        let applied =
+            apply(&live, &managers, &config, write.force, &resource.merge, &request).map_err(apply_error)?;
         let mut object = applied.object;
         // The answer to unknown fields was given by the merge.
         admit::decode(resource, &mut object).map_err(|fault| invalid_patch(&config, &fault))?;
@@ -82,7 +82,7 @@ impl Cluster {
     }
 }
 
-fn apply_error(error: MergeError, resource: &Resource, key: &Key) -> ApiError {
+fn apply_error(error: MergeError) -> ApiError {
     match error {
         MergeError::Conflicts(conflicts) => {
             let causes: Vec<_> = conflicts
@@ -91,13 +91,8 @@ fn apply_error(error: MergeError, resource: &Resource, key: &Key) -> ApiError {
                 .collect();
             ApiError::apply_conflict(MergeError::Conflicts(conflicts).to_string(), causes.into_iter())
         }
-        MergeError::Typed(fault) => ApiError::internal(format!(
-            "failed to create typed patch object ({}/{}; {}, Kind={}): {fault}",
-            key.namespace,
-            key.name,
-            resource.api_version(),
-            resource.kind
-        )),
+        MergeError::BadRequest(text) => ApiError::bad_request(text),
+        // Among them fields outside the schema: the real server answers 500 for these too.
         other => ApiError::internal(other.to_string()),
     }
 }

@@ -58,7 +58,8 @@ impl PatchKind {
             }
             Self::Strategic => {
                 patched = strategic::merge(live, patch, schema).map_err(|error| match error {
-                    MergeError::Strategic(text) => ApiError::bad_request(text),
+                    MergeError::BadRequest(text) => ApiError::bad_request(text),
+                    MergeError::Unprocessable(text) => ApiError::unprocessable(&text),
                     other => ApiError::internal(other.to_string()),
                 })?;
             }

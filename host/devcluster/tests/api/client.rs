@@ -10,59 +10,59 @@ use std::time::Duration;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub body: Value,
-    pub warnings: Vec<String>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Answer {
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         self.body["message"].as_str().unwrap_or_default()
     }
 
     /// The body of an answer that must be good.
     #[track_caller]
-    pub fn ok(self) -> Value {
+    pub(crate) fn ok(self) -> Value {
         assert!(self.status < 300, "{}: {}", self.status, self.body);
         self.body
     }
 
     /// Asserts the status and the message of an error.
     #[track_caller]
-    pub fn fails(self, status: u16, message: &str) {
+    pub(crate) fn fails(self, status: u16, message: &str) {
         assert_eq!((self.status, self.message()), (status, message), "{}", self.body);
     }
 }
 
 /// A server, and a client that opens a connection for each request.
-pub struct Api {
-    pub cluster: DevCluster,
+pub(crate) struct Api {
+    pub(crate) cluster: DevCluster,
 }
 
 /// A server without delays.
-pub async fn api() -> Api {
+pub(crate) async fn api() -> Api {
     api_with(Options { available_after: Duration::ZERO, ..Options::default() }).await
 }
 
-pub async fn api_with(options: Options) -> Api {
+pub(crate) async fn api_with(options: Options) -> Api {
     Api { cluster: DevCluster::start(options).await.unwrap() }
 }
 
 /// A request in parts: `method path`, content type, accept.
 #[derive(Clone, Copy)]
-pub struct Media<'a> {
-    pub content: &'a str,
-    pub accept: &'a str,
+pub(crate) struct Media<'a> {
+    pub(crate) content: &'a str,
+    pub(crate) accept: &'a str,
 }
 
-pub const JSON: Media<'static> = Media { content: "application/json", accept: "application/json" };
+pub(crate) const JSON: Media<'static> = Media { content: "application/json", accept: "application/json" };
 
-pub fn content(content: &str) -> Media<'_> {
+pub(crate) fn content(content: &str) -> Media<'_> {
     Media { content, ..JSON }
 }
 
-pub fn accept(accept: &str) -> Media<'_> {
+pub(crate) fn accept(accept: &str) -> Media<'_> {
     Media { accept, ..JSON }
 }
 
@@ -91,7 +91,7 @@ impl Api {
         sender.send_request(request).await.unwrap()
     }
 
-    pub async fn call(&self, method: &str, path: &str, media: Media<'_>, body: &Value) -> Answer {
+    pub(crate) async fn call(&self, method: &str, path: &str, media: Media<'_>, body: &Value) -> Answer {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let response = self.send(method, path, media, body).await;
         let status = response.status().as_u16();
@@ -101,42 +101,42 @@ impl Api {
         Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_default(), warnings }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.call("GET", path, JSON, &Value::Null).await
     }
 
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.call("POST", path, JSON, body).await
     }
 
-    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
         self.call("PUT", path, JSON, body).await
     }
 
-    pub async fn merge(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
         self.call("PATCH", path, content("application/merge-patch+json"), body).await
     }
 
-    pub async fn apply(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn apply(&self, path: &str, body: &Value) -> Answer {
         self.call("PATCH", path, content("application/apply-patch+yaml"), body).await
     }
 
-    pub async fn delete(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn delete(&self, path: &str, body: &Value) -> Answer {
         self.call("DELETE", path, JSON, body).await
     }
 
-    pub async fn watch(&self, path: &str) -> Watch {
+    pub(crate) async fn watch(&self, path: &str) -> Watch {
         self.watch_as(path, JSON).await
     }
 
-    pub async fn watch_as(&self, path: &str, media: Media<'_>) -> Watch {
+    pub(crate) async fn watch_as(&self, path: &str, media: Media<'_>) -> Watch {
         let response = self.send("GET", path, media, String::new()).await;
         assert_eq!(response.status(), 200);
         Watch { body: response.into_body(), buffer: Vec::new() }
     }
 
     /// Watches until an object satisfies `test`, and returns it.
-    pub async fn until(&self, path: &str, test: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, path: &str, test: impl Fn(&Value) -> bool) -> Value {
         let mut watch = self.watch(path).await;
         loop {
             let event = watch.next().await.expect("the watch ended");
@@ -147,7 +147,7 @@ impl Api {
     }
 
     /// Waits until a path answers 404.
-    pub async fn until_gone(&self, collection: &str, name: &str) {
+    pub(crate) async fn until_gone(&self, collection: &str, name: &str) {
         let path = format!(
             "{collection}?watch=true&fieldSelector=metadata.name={name}&sendInitialEvents=true\
             &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -165,20 +165,20 @@ impl Api {
         }
     }
 
-    pub async fn install(&self, definition: &Value) {
+    pub(crate) async fn install(&self, definition: &Value) {
         self.post(DEFINITIONS, definition).await.ok();
     }
 }
 
 /// An open watch.
-pub struct Watch {
+pub(crate) struct Watch {
     body: Incoming,
     buffer: Vec<u8>,
 }
 
 impl Watch {
     /// The next event, `None` at the end; a generous limit turns a missing event into a failure.
-    pub async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         tokio::time::timeout(Duration::from_secs(20), self.read()).await.expect("no event came")
     }
 
@@ -194,19 +194,19 @@ impl Watch {
     }
 
     /// The next event as `TYPE name`.
-    pub async fn short(&mut self) -> String {
+    pub(crate) async fn short(&mut self) -> String {
         let event = self.next().await.expect("the watch ended");
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
         format!("{} {name}", event["type"].as_str().unwrap())
     }
 }
 
-pub const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-pub const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-pub const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-pub const FOOS: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const FOOS: &str = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos";
 
-pub fn deployment(name: &str) -> Value {
+pub(crate) fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -222,11 +222,11 @@ pub fn deployment(name: &str) -> Value {
     })
 }
 
-pub fn config_map(name: &str) -> Value {
+pub(crate) fn config_map(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": "1" } })
 }
 
-pub fn foo(name: &str) -> Value {
+pub(crate) fn foo(name: &str) -> Value {
     json!({
         "apiVersion": "samplecontroller.k8s.io/v1alpha1",
         "kind": "Foo",
@@ -236,7 +236,7 @@ pub fn foo(name: &str) -> Value {
 }
 
 /// The CRD of the Go sample-controller, with or without the status subresource.
-pub fn upstream_definition(status: bool) -> Value {
+pub(crate) fn upstream_definition(status: bool) -> Value {
     let mut version = json!({
         "name": "v1alpha1",
         "served": true,

@@ -82,7 +82,7 @@ async fn an_undeclared_field_is_an_error_in_an_apply_and_pruned_in_a_merge_patch
     config["status"] = json!({ "conditions": [] });
     api.apply(&format!("{path}?fieldManager=m"), &config).await.fails(
         500,
-        "failed to create typed patch object (default/x; samplecontroller.k8s.io/v1alpha1, Kind=Foo): \
+        "failed to create typed patch object (/x; samplecontroller.k8s.io/v1alpha1, Kind=Foo): \
          .status.conditions: field not declared in schema",
     );
     let patch = json!({ "status": { "conditions": [], "availableReplicas": 2 } });
