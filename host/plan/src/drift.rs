@@ -3,7 +3,7 @@
 //! Owns: the rule. A change is due if a field that the guest names has another value, if such a field
 //! is not ours, or if we own one that the guest no longer names. Must not know how a change is sent.
 
-use crate::object::{EntryOperation, Object};
+use crate::object::{EntryOperation, OwnEntry};
 use crate::operation::{Adopt, Difference};
 use serde_json::{Value, json};
 use structured_merge::{FieldSet, Path, Schema};
@@ -17,16 +17,15 @@ pub(crate) struct Due {
     pub(crate) adopt: Option<Adopt>,
 }
 
-/// The change that makes `live` what `desired`, a complete apply configuration, says; none if none is
-/// due.
-pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
+/// The change that makes a live object what `desired`, a complete apply configuration, says; none if
+/// none is due. `entries` are ours of its `managedFields`.
+pub(crate) fn due(desired: &Value, live: &Value, entries: &[OwnEntry]) -> Option<Due> {
     let schema = Schema::deployment();
     let desired = &comparable(desired);
-    let live_value = &live.value();
-    let own = Own::of(live);
+    let own = Own::of(entries);
     let owned = own.applied.union(&own.updated);
 
-    let mut differences: Vec<_> = structured_merge::differences(desired, live_value, schema)
+    let mut differences: Vec<_> = structured_merge::differences(desired, live, schema)
         .into_iter()
         .map(|found| Difference {
             path: found.path.to_string(),
@@ -36,11 +35,24 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
         .collect();
 
     let dropped = |own: &FieldSet, operation| {
-        structured_merge::dropped_fields(own, operation, desired, live_value, schema)
+        // Most objects have only one of the two entries.
+        if own.is_empty() {
+            return FieldSet::default();
+        }
+        structured_merge::dropped_fields(own, operation, desired, live, schema)
     };
     let dropped = dropped(&own.applied, structured_merge::Operation::Apply)
         .union(&dropped(&own.updated, structured_merge::Operation::Update));
-    let unowned = structured_merge::unowned_fields(&owned, own.operation(), desired, schema);
+    let missed = |path: &Path| match at(desired, path) {
+        // It names nothing where something is. Where nothing is, somebody may have taken it away:
+        // `emptyDir: {}` is no absent `emptyDir`.
+        Some(Value::Object(map)) if map.is_empty() => at(live, path).is_none(),
+        // Nothing is there and it is no difference: a zero that the API does not store, and after a
+        // POST nobody owns.
+        _ => at(live, path).is_some(),
+    };
+    let named = FieldSet::of_object(desired, schema);
+    let unowned: FieldSet = named.difference(&owned).paths().filter(missed).collect();
 
     if differences.is_empty() && dropped.is_empty() && unowned.is_empty() {
         return None;
@@ -48,7 +60,7 @@ pub(crate) fn due(desired: &Value, live: &Object) -> Option<Due> {
     for path in unowned.paths().chain(dropped.paths()) {
         let text = path.to_string();
         if !differences.iter().any(|difference| difference.path == text) {
-            let live = at(live_value, &path).cloned();
+            let live = at(live, &path).cloned();
             differences.push(Difference { path: text, desired: at(desired, &path).cloned(), live });
         }
     }
@@ -80,9 +92,9 @@ struct Own {
 
 impl Own {
     /// An entry that cannot be read owns nothing: the change that follows writes it anew.
-    fn of(live: &Object) -> Self {
+    fn of(entries: &[OwnEntry]) -> Self {
         let mut own = Self::default();
-        for entry in live.own.iter().filter(|entry| entry.subresource.is_empty()) {
+        for entry in entries.iter().filter(|entry| entry.subresource.is_empty()) {
             let fields: Value = serde_json::from_str(&entry.fields).unwrap_or_default();
             let fields = FieldSet::from_fields_v1(&fields).unwrap_or_default();
             match entry.operation {
@@ -94,15 +106,6 @@ impl Own {
             }
         }
         own
-    }
-
-    /// Whether we ever applied: an entry from a POST alone has only what the server stored.
-    fn operation(&self) -> structured_merge::Operation {
-        if self.applied.is_empty() {
-            structured_merge::Operation::Update
-        } else {
-            structured_merge::Operation::Apply
-        }
     }
 }
 

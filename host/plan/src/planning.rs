@@ -97,6 +97,10 @@ fn answered(snapshot: &Snapshot<'_>, name: &str, folded: Folded) -> Result<Plan,
         requeue_after: folded.requeue_after,
         ..Plan::default()
     };
+    let live_value = match child {
+        Child::Owned(live) => live.value(),
+        _ => Value::Null,
+    };
     // The manifest is checked even while nothing can be done with it.
     if let Some((place, text)) = folded.apply {
         let mut desired =
@@ -104,8 +108,8 @@ fn answered(snapshot: &Snapshot<'_>, name: &str, folded: Folded) -> Result<Plan,
         match child {
             Child::Absent => plan.operations.push(Operation::Create { manifest: desired }),
             Child::Owned(live) => {
-                manifest::check_selector(&desired, &live.value()).map_err(|message| place.refuse(message))?;
-                if let Some(due) = drift::due(&desired, live) {
+                manifest::check_selector(&desired, &live_value).map_err(|message| place.refuse(message))?;
+                if let Some(due) = drift::due(&desired, &live_value, &live.own) {
                     pin(&mut desired, live);
                     plan.differences = due.differences;
                     plan.operations.push(Operation::Apply {
@@ -124,7 +128,7 @@ fn answered(snapshot: &Snapshot<'_>, name: &str, folded: Folded) -> Result<Plan,
     if let Child::Owned(live) = child {
         if wanted == Wanted::Deleted {
             plan.operations.push(delete(live));
-        } else if plan.operations.is_empty() && kstatus::health(&live.value()) == Health::Current {
+        } else if plan.operations.is_empty() && kstatus::health(&live_value) == Health::Current {
             plan.operations.extend(snapshot.left_behind().map(delete));
         }
     }
