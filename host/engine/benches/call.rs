@@ -10,6 +10,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 const GUEST: &[u8] = include_bytes!("../../../artifacts/foo_reconciler.wasm");
 
 /// Calls whose times make the percentiles.
@@ -101,6 +104,14 @@ fn calls(criterion: &mut Criterion) {
     let guest = runtime.block_on(guest(&engine));
     percentiles(&runtime, &guest);
     let (foo, deployment) = input();
+    // A guest that does nothing: what is left is the instance and the arguments.
+    let empty = runtime.block_on(engine.load(support::module("", "", support::EMPTY_ANSWER)));
+    let empty = empty.expect("the empty guest loads");
+    criterion.bench_function("instantiate", |bencher| {
+        bencher
+            .to_async(&runtime)
+            .iter(|| async { black_box(empty.reconcile(&foo, Some(&deployment)).await.result.is_ok()) });
+    });
     criterion.bench_function("instantiate and call", |bencher| {
         bencher
             .to_async(&runtime)

@@ -67,11 +67,13 @@ pub fn run_compiler(input: impl Read, mut output: impl Write) -> io::Result<()> 
     })?;
     limit(&request)?;
     let mut bytes = Vec::new();
-    input.take(request.size).read_to_end(&mut bytes)?;
-    let reply = if (bytes.len() as u64) < request.size {
-        Err(LoadError::Truncated { size: bytes.len() })
-    } else {
-        compile(&bytes)
+    let reply = match input.take(request.size).read_to_end(&mut bytes) {
+        Ok(size) if size as u64 == request.size => compile(&bytes),
+        Ok(size) => Err(LoadError::Truncated { size }),
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+            Err(LoadError::CompileMemory { limit: request.memory_bytes })
+        }
+        Err(error) => return Err(error),
     };
     let (reply, code) = match reply {
         Ok(code) => {

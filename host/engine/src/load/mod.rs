@@ -36,7 +36,7 @@ pub(crate) async fn load(engine: Arc<Inner>, bytes: Arc<[u8]>) -> Result<Guest, 
     };
     let (component, from_cache) = match cached(&engine, &digest).await? {
         Some(component) => (component, true),
-        None => (compiled(&engine, Arc::clone(&bytes), &digest).await?, false),
+        None => compiled(&engine, Arc::clone(&bytes), &digest).await?,
     };
     let pre = link(&engine, &component)?;
     let info = GuestInfo {
@@ -78,9 +78,17 @@ async fn cached(engine: &Arc<Inner>, digest: &str) -> Result<Option<Component>, 
     .await
 }
 
-/// Compiles, one guest at a time, and keeps the code in the cache.
-async fn compiled(engine: &Arc<Inner>, bytes: Arc<[u8]>, digest: &str) -> Result<Component, LoadError> {
+/// Compiles, one guest at a time, and keeps the code in the cache. True if another load has just done it.
+async fn compiled(
+    engine: &Arc<Inner>,
+    bytes: Arc<[u8]>,
+    digest: &str,
+) -> Result<(Component, bool), LoadError> {
     let _turn = engine.compiling.lock().await;
+    // It may have been compiled while this waited.
+    if let Some(component) = cached(engine, digest).await? {
+        return Ok((component, true));
+    }
     let code = match &engine.compiler {
         Compiler::InProcess => {
             let work = blocking(move || compile::compile(&bytes));
@@ -100,7 +108,7 @@ async fn compiled(engine: &Arc<Inner>, bytes: Arc<[u8]>, digest: &str) -> Result
             Some(path) => settings::trusted_file(&engine.wasmtime, &path),
             None => settings::trusted(&engine.wasmtime, &code),
         };
-        component.map_err(|error| {
+        component.map(|component| (component, false)).map_err(|error| {
             resources(&error).unwrap_or_else(|| LoadError::Compile { reason: reason(&error) })
         })
     })
