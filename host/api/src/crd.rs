@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition, generated from the types.
+//! The `CustomResourceDefinition`, generated from the types.
 //!
 //! Owns: names, subresources, printer columns and the structural schema. `artifacts/crd.yaml` is its
 //! output, held equal by a test.
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// The CustomResourceDefinition as the API takes it.
+/// The `CustomResourceDefinition` as the API takes it.
 pub fn crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
