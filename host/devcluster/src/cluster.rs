@@ -147,6 +147,9 @@ impl Cluster {
                 self.work.push_back(Work::Definition(Key::new("", &name)));
             }
             Behaviour::Definition => self.undefine(&object.value),
+            Behaviour::Deployment if self.settings.fake_kubelet => {
+                self.work.push_back(Work::Deployment(key.clone()))
+            }
             _ => {}
         }
         Some(object)

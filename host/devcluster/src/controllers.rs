@@ -35,10 +35,10 @@ impl Cluster {
         match work {
             Work::OwnerGone(uid) => {
                 for place in self.store.dependents(&uid) {
-                    self.collect(&place);
+                    self.collect(&place, Some(&uid));
                 }
             }
-            Work::Dependent(place) => self.collect(&place),
+            Work::Dependent(place) => self.collect(&place, None),
             Work::Finalize(place) if self.settings.garbage_collector => self.finalize(&place),
             Work::Finalize(_) => {}
             Work::Namespace(name) => self.empty_namespace(&name),
@@ -52,7 +52,10 @@ impl Cluster {
         Some((self.registry.of_table(place.0)?, self.store.get(place.0, &place.1)?))
     }
 
-    fn owner(&self, reference: &Value, dependent: &Key) -> Owner {
+    fn owner(&self, reference: &Value, dependent: &Key, gone: Option<&str>) -> Owner {
+        if gone == Some(text(reference, "/uid")) {
+            return Owner::Absent;
+        }
         let (group, kind) = match text(reference, "/apiVersion").split_once('/') {
             Some((group, _)) => (group, text(reference, "/kind")),
             None => ("", text(reference, "/kind")),
@@ -73,10 +76,12 @@ impl Cluster {
         }
     }
 
-    /// Deletes an object all of whose owners are gone or wait for it.
-    fn collect(&mut self, place: &Place) {
+    /// Deletes an object all of whose owners are gone or wait for it; `gone` is the uid of one that surely is,
+    /// even if nobody serves its kind any more.
+    fn collect(&mut self, place: &Place, gone: Option<&str>) {
         let Some((resource, object)) = self.at(place) else { return };
-        let standing: Vec<_> = owners(&object.value).map(|r| (r.clone(), self.owner(r, &place.1))).collect();
+        let standing: Vec<_> =
+            owners(&object.value).map(|r| (r.clone(), self.owner(r, &place.1, gone))).collect();
         if standing.is_empty() || object.deleting() {
             return;
         }
@@ -136,7 +141,7 @@ impl Cluster {
         } else if has_finalizer(&object, FOREGROUND) {
             let mut blocked = false;
             for dependent in self.store.dependents(&uid) {
-                self.collect(&dependent);
+                self.collect(&dependent, None);
                 let left = self.store.get(dependent.0, &dependent.1);
                 blocked |=
                     left.is_some_and(|o| owners(&o.value).any(|r| text(r, "/uid") == uid && blocks(r)));

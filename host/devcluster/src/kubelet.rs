@@ -23,7 +23,7 @@ struct Rollout {
     revision: u64,
     /// Pods that are ready.
     ready: i64,
-    /// Counts changes, so that a late step knows that it is late.
+    /// The latest step, so that an earlier one knows that it is late.
     step: u64,
 }
 
@@ -32,6 +32,8 @@ struct Rollout {
 pub(crate) struct Kubelet {
     rollouts: HashMap<Key, Rollout>,
     due: BTreeSet<(Instant, Key, u64)>,
+    /// Steps so far, of all Deployments.
+    steps: u64,
 }
 
 impl Kubelet {
@@ -64,7 +66,8 @@ impl Kubelet {
             rollout.revision += 1;
         }
         rollout.ready = rollout.ready.min(desired);
-        rollout.step += 1;
+        self.steps += 1;
+        rollout.step = self.steps;
         let delay = cluster.settings.available_after;
         if delay.is_zero() {
             rollout.ready = desired;

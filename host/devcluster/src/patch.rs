@@ -45,8 +45,7 @@ impl PatchKind {
                 if operations.len() > OPERATIONS_LIMIT {
                     return Err(ApiError::too_large());
                 }
-                json_patch::patch(&mut patched, &operations)
-                    .map_err(|e| ApiError::unprocessable(&e.to_string()))?;
+                json_patch::patch(&mut patched, &operations).map_err(|_| ApiError::unprocessable())?;
             }
             Self::Merge | Self::Apply => {
                 if !patch.is_object() {
@@ -59,7 +58,7 @@ impl PatchKind {
             Self::Strategic => {
                 patched = strategic::merge(live, patch, schema).map_err(|error| match error {
                     MergeError::BadRequest(text) => ApiError::bad_request(text),
-                    MergeError::Unprocessable(text) => ApiError::unprocessable(&text),
+                    MergeError::Unprocessable(_) => ApiError::unprocessable(),
                     other => ApiError::internal(other.to_string()),
                 })?;
             }

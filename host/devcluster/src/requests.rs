@@ -121,6 +121,9 @@ impl Resourceful<'_> {
             "" => Ok(Endpoint::Main),
             "status" if self.resource.status => Ok(Endpoint::Status),
             "scale" if self.resource.scale.is_some() => Ok(Endpoint::Scale),
+            _ if self.resource.structural.is_some() => {
+                Err(ApiError::not_found(self.resource.qualified(), &self.path.name))
+            }
             _ => Err(ApiError::no_such_path()),
         }
     }

@@ -218,7 +218,13 @@ fn respond(outcome: Result<Answer, ApiError>) -> Response {
         Ok(Answer::Stream(body)) => (StatusCode::OK, body, Vec::new()),
         Err(error) => {
             let status = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            (status, Body::from(error.to_status().to_string()), Vec::new())
+            let body = if error.plain {
+                media = header::HeaderValue::from_static("text/plain; charset=utf-8");
+                format!("{}\n", error.message)
+            } else {
+                error.to_status().to_string()
+            };
+            (status, Body::from(body), Vec::new())
         }
     };
     let mut response = Response::new(body);

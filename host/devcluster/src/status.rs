@@ -13,6 +13,8 @@ pub(crate) struct ApiError {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) details: Option<Value>,
+    /// The answer is text, not a Status: nobody was there to write one.
+    pub(crate) plain: bool,
 }
 
 /// Group and plural of a resource: `deployments.apps`.
@@ -30,7 +32,7 @@ impl std::fmt::Display for Qualified<'_> {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, plain: false }
     }
 
     fn about(mut self, resource: Qualified<'_>, name: &str) -> Self {
@@ -54,10 +56,11 @@ impl ApiError {
         Self::new(404, "NotFound", format!("{resource} {name:?} not found")).about(resource, name)
     }
 
-    /// What the server answers for a path that it does not serve.
+    /// What the server answers for a path that it does not serve: the text of Go's `http.NotFound`. Clients make
+    /// "the server could not find the requested resource" of it.
     pub(crate) fn no_such_path() -> Self {
-        let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
-        error.details = Some(json!({}));
+        let mut error = Self::new(404, "NotFound", "404 page not found");
+        error.plain = true;
         error
     }
 
@@ -178,11 +181,12 @@ impl ApiError {
         Self::new(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
     }
 
-    /// What the server says for a JSON patch that does not apply.
-    pub(crate) fn unprocessable(detail: &str) -> Self {
-        let message = "the server rejected our request due to an error in our request";
-        let cause = json!({ "reason": "UnexpectedServerResponse", "message": detail });
-        Self::new(422, "Invalid", message).causes(vec![cause])
+    /// What the server says for a patch that does not apply; why stays its secret.
+    pub(crate) fn unprocessable() -> Self {
+        let mut error =
+            Self::new(422, "Invalid", "the server rejected our request due to an error in our request");
+        error.details = Some(json!({}));
+        error
     }
 
     /// 500 whose text is that of an error inside the server.

@@ -3,6 +3,8 @@
 //! The program is `$KUBECTL` or the first `kubectl` in PATH. Where there is none the test says so and passes,
 //! but in CI (`CI=true`) it fails.
 
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
 use devcluster::{DevCluster, Options};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;

@@ -98,7 +98,7 @@ impl Api {
         let warnings = response.headers().get_all("warning").iter();
         let warnings = warnings.map(|w| w.to_str().unwrap().to_owned()).collect();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_default(), warnings }
+        Answer { status, body: parse(&bytes), warnings }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -199,6 +199,11 @@ impl Watch {
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
         format!("{} {name}", event["type"].as_str().unwrap())
     }
+}
+
+/// JSON, or text as a string.
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).trim().into())
 }
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

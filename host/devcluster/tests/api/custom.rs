@@ -10,7 +10,8 @@ fn x() -> String {
 #[tokio::test]
 async fn a_resource_is_served_while_its_definition_is_there() {
     let api = api().await;
-    api.get(FOOS).await.fails(404, "the server could not find the requested resource");
+    let answer = api.get(FOOS).await;
+    assert_eq!((answer.status, answer.body), (404, "404 page not found".into()));
     api.install(&upstream_definition(true)).await;
     let live = api.get(&format!("{DEFINITIONS}/foos.samplecontroller.k8s.io")).await.ok();
     let conditions = live["status"]["conditions"].as_array().unwrap();
@@ -45,9 +46,8 @@ async fn case_01_without_the_status_subresource_status_is_part_of_the_object() {
     api.install(&upstream_definition(false)).await;
     api.post(FOOS, &foo("x")).await.ok();
     let status = json!({ "status": { "availableReplicas": 1 } });
-    api.merge(&format!("{}/status", x()), &status)
-        .await
-        .fails(404, "the server could not find the requested resource");
+    let text = "foos.samplecontroller.k8s.io \"x\" not found";
+    api.merge(&format!("{}/status", x()), &status).await.fails(404, text);
     let live = api.merge(&x(), &status).await.ok();
     assert_eq!(
         (&live["status"]["availableReplicas"], &live["metadata"]["generation"]),
@@ -85,8 +85,8 @@ async fn an_undeclared_field_is_an_error_in_an_apply_and_pruned_in_a_merge_patch
         "failed to create typed patch object (/x; samplecontroller.k8s.io/v1alpha1, Kind=Foo): \
          .status.conditions: field not declared in schema",
     );
-    let patch = json!({ "status": { "conditions": [], "availableReplicas": 2 } });
-    let answer = api.merge(&format!("{path}?fieldValidation=Warn"), &patch).await;
+    let merge = json!({ "status": { "conditions": [], "availableReplicas": 2 } });
+    let answer = api.merge(&format!("{path}?fieldValidation=Warn"), &merge).await;
     assert_eq!(answer.warnings, [r#"299 - "unknown field \"status.conditions\"""#]);
     assert_eq!(answer.ok()["status"], json!({ "availableReplicas": 2 }));
 }

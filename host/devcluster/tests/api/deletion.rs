@@ -1,6 +1,8 @@
 //! Deletion: finalizers, preconditions, propagation, garbage collection, namespaces.
 
-use crate::client::{Api, CONFIG_MAPS, FOOS, api, api_with, config_map, foo, upstream_definition};
+use crate::client::{
+    Api, CONFIG_MAPS, DEFINITIONS, FOOS, api, api_with, config_map, foo, upstream_definition,
+};
 use devcluster::Options;
 use serde_json::{Value, json};
 
@@ -157,4 +159,17 @@ async fn a_collection_can_be_deleted() {
     api.delete(&format!("{FOOS}?fieldSelector=metadata.name%3Da"), &Value::Null).await.ok();
     let left = api.get(FOOS).await.ok();
     assert_eq!(left["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn dependents_go_even_if_the_kind_of_their_owner_goes_as_well() {
+    let api = api().await;
+    api.install(&upstream_definition(true)).await;
+    let owner = api.post(FOOS, &foo("x")).await.ok();
+    let mut object = config_map("dependent");
+    object["metadata"]["ownerReferences"] = json!([{ "apiVersion": owner["apiVersion"], "kind": "Foo", "name": "x",
+        "uid": owner["metadata"]["uid"], "controller": true }]);
+    api.post(CONFIG_MAPS, &object).await.ok();
+    api.delete(&format!("{DEFINITIONS}/foos.samplecontroller.k8s.io"), &Value::Null).await.ok();
+    api.until_gone(CONFIG_MAPS, "dependent").await;
 }
