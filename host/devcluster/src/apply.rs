@@ -29,16 +29,15 @@ impl Cluster {
         if !config.is_object() {
             return Err(ApiError::bad_request("error decoding YAML: the patch is not an object"));
         }
-        let (version, kind) = (text(&config, "/apiVersion"), text(&config, "/kind"));
-        if version != resource.api_version() || kind != resource.kind {
+        let version = text(&config, "/apiVersion");
+        if version != resource.api_version() {
             return Err(ApiError::bad_request(format!(
-                "invalid object type: {version}, Kind={kind} does not match {}, Kind={}",
-                resource.api_version(),
-                resource.kind
+                "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
+                resource.api_version()
             )));
         }
-        if config.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
-            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+        if text(&config, "/kind") != resource.kind {
+            return Err(ApiError::bad_request("the kind of the patch does not match that of the resource"));
         }
         if config.get("metadata").is_none_or(Value::is_null) {
             config["metadata"] = json!({});

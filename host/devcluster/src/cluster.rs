@@ -148,7 +148,7 @@ impl Cluster {
             }
             Behaviour::Definition => self.undefine(&object.value),
             Behaviour::Deployment if self.settings.fake_kubelet => {
-                self.work.push_back(Work::Deployment(key.clone()))
+                self.work.push_back(Work::Deployment(key.clone()));
             }
             _ => {}
         }

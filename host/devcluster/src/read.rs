@@ -164,7 +164,8 @@ impl Cluster {
             "" => (current, None),
             token => {
                 let (version, key) = decode_continue(token)?;
-                (version, Some(key))
+                // Without a version: whatever there is now after that key.
+                (if version == 0 { current } else { version }, Some(key))
             }
         };
         let namespace = Some(selection.namespace.as_str()).filter(|n| !n.is_empty());
@@ -183,13 +184,10 @@ impl Cluster {
             let objects = self.store.range(table, namespace, after.as_ref());
             return Ok(page(objects, selection, limit, version));
         }
-        let message = if after.is_some() {
-            "The provided continue parameter is too old to display a consistent list result. \
-             You must start a new list without the continue parameter."
-        } else {
-            "The resourceVersion for the provided list is too old."
-        };
-        let then = self.store.as_of(table, version).ok_or_else(|| ApiError::expired(message))?;
+        let then = self.store.as_of(table, version).ok_or_else(|| match &after {
+            Some(key) => ApiError::page_expired(encode_continue(0, key)),
+            None => ApiError::expired("The resourceVersion for the provided list is too old."),
+        })?;
         let objects = then.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
         Ok(page(objects, selection, limit, version))
     }

@@ -15,6 +15,8 @@ pub(crate) struct ApiError {
     pub(crate) details: Option<Value>,
     /// The answer is text, not a Status: nobody was there to write one.
     pub(crate) plain: bool,
+    /// Token with which an expired list can be gone on with; empty where there is none.
+    next: String,
 }
 
 /// Group and plural of a resource: `deployments.apps`.
@@ -32,7 +34,7 @@ impl std::fmt::Display for Qualified<'_> {
 
 impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, plain: false }
+        Self { code, reason, message: message.into(), details: None, plain: false, next: String::new() }
     }
 
     fn about(mut self, resource: Qualified<'_>, name: &str) -> Self {
@@ -139,6 +141,19 @@ impl ApiError {
         Self::new(410, "Expired", message)
     }
 
+    /// 410: the version that a page belongs to is compacted away. `next` goes on without it.
+    pub(crate) fn page_expired(next: String) -> Self {
+        let mut error = Self::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+             without the continue parameter, or use the continue token in this response to retrieve the remainder of \
+             the results. Continuing with the provided token results in an inconsistent list - objects that were \
+             created, modified, or deleted between the time the first chunk was returned and now may show up in the \
+             list.",
+        );
+        error.next = next;
+        error
+    }
+
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let mut error =
             Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"))
@@ -157,12 +172,6 @@ impl ApiError {
 
     pub(crate) fn method_not_allowed_because(why: &str) -> Self {
         Self::new(405, "MethodNotAllowed", why)
-    }
-
-    /// `NewInternalError`.
-    pub(crate) fn internal_error(why: &str) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {why}"))
-            .causes(vec![json!({ "message": why })])
     }
 
     pub(crate) fn not_acceptable(accepted: &str) -> Self {
@@ -209,6 +218,9 @@ impl ApiError {
         }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
+        }
+        if !self.next.is_empty() {
+            status["metadata"]["continue"] = self.next.as_str().into();
         }
         status
     }

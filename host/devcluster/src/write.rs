@@ -199,9 +199,7 @@ impl Cluster {
         }
         let given_version = text(&object, "/metadata/resourceVersion");
         if !given_version.is_empty() && given_version != "0" {
-            return Err(ApiError::internal_error(
-                "resourceVersion should not be set on objects to be created",
-            ));
+            return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
         }
         admit::prepare_create(resource, &mut object);
         object["metadata"]["uid"] = new_uid().into();

@@ -44,6 +44,9 @@ async fn a_page_token_from_before_a_compaction_is_gone() {
     api.cluster.compact();
     let answer = api.get(&format!("{CONFIG_MAPS}?limit=1&continue={token}")).await;
     assert_eq!((answer.status, answer.body["reason"].as_str()), (410, Some("Expired")));
+    let rest = answer.body["metadata"]["continue"].as_str().unwrap();
+    let rest = api.get(&format!("{CONFIG_MAPS}?continue={rest}")).await.ok();
+    assert_eq!(names(&rest), ["c001", "c002", "new"]);
     let version = first["metadata"]["resourceVersion"].as_str().unwrap();
     let exact = format!("{CONFIG_MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
     assert_eq!(api.get(&exact).await.status, 410);
