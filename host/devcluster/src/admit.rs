@@ -55,6 +55,10 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<Stri
             }
         }
         Behaviour::Definition => definition::default(object),
+        Behaviour::CoreEvent | Behaviour::NewEvent => {
+            drop_nulls(object);
+            events::default(object);
+        }
         _ => drop_nulls(object),
     }
     Ok(unknown)

@@ -4,7 +4,8 @@
 
 use crate::resource::text;
 use crate::status::FieldError;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use structured_merge::Schema;
 
 /// Names in `v1` and in `events.k8s.io/v1`; what is not listed has one name.
 const NAMES: [(&str, &str); 7] = [
@@ -30,6 +31,11 @@ pub(crate) fn to_new(object: &mut Value) {
         rename(object, core, new);
     }
     object.insert("apiVersion".to_owned(), "events.k8s.io/v1".into());
+    for optional in ["reportingController", "reportingInstance"] {
+        if object.get(optional).is_some_and(|v| v == "") {
+            object.remove(optional);
+        }
+    }
 }
 
 /// From `events.k8s.io/v1` to `v1`.
@@ -39,6 +45,42 @@ pub(crate) fn to_core(object: &mut Value) {
         rename(object, new, core);
     }
     object.insert("apiVersion".to_owned(), "v1".into());
+}
+
+/// What the API's type writes even when it is not set.
+const ZEROS: [(&str, &str); 6] = [
+    ("eventTime", "null"),
+    ("firstTimestamp", "null"),
+    ("lastTimestamp", "null"),
+    ("source", "{}"),
+    ("reportingComponent", "\"\""),
+    ("reportingInstance", "\"\""),
+];
+
+/// Fills in the fields of a `v1` event that are never left out.
+pub(crate) fn default(object: &mut Value) {
+    let Some(object) = object.as_object_mut() else { return };
+    for (name, zero) in ZEROS {
+        object.entry(name).or_insert_with(|| serde_json::from_str(zero).unwrap_or_default());
+    }
+}
+
+/// The event as managed fields see it: zero values that the API's type could leave out are not owned.
+pub(crate) fn owned(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|name, value| !(value.is_null() || name == "source" && *value == json!({})));
+    }
+    object
+}
+
+/// How events merge: references are owned as a whole.
+pub(crate) fn schema() -> Schema {
+    let reference = json!({ "type": "object", "x-kubernetes-map-type": "atomic",
+        "additionalProperties": { "type": "string" } });
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "properties": { "involvedObject": reference, "related": reference } });
+    Schema::from_openapi(&schema).unwrap_or_else(|_| Schema::deduced())
 }
 
 /// The name in `v1` of a field that a selector of `events.k8s.io/v1` names.
@@ -111,7 +153,6 @@ pub(crate) fn validate(event: &Value, new: bool, errors: &mut Vec<FieldError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn the_two_forms_are_one_object() {

@@ -135,6 +135,8 @@ fn status(object: &Value, rollout: &Rollout, time: &str) -> Value {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let desired = spec.get("replicas").and_then(Value::as_i64).unwrap_or(0);
     let mut status = Map::new();
+    // A pointer in the API's type, so that zero is written; nothing terminates slowly here.
+    status.insert("terminatingReplicas".to_owned(), 0.into());
     let mut set = |name: &str, number: i64| {
         // Zeros are left out, as the API does.
         if number != 0 {
@@ -232,5 +234,96 @@ mod tests {
         assert_eq!(status(&object, &rollout, "now"), object["status"]);
         assert_eq!(object["status"]["availableReplicas"], 1);
         assert!(object["status"].get("unavailableReplicas").is_none());
+    }
+
+    use crate::admit::Endpoint;
+    use crate::cluster::Settings;
+    use crate::write::Write;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const DELAY: Duration = Duration::from_secs(5);
+
+    fn cluster() -> Cluster {
+        let settings = Settings {
+            available_after: DELAY,
+            garbage_collector: true,
+            fake_kubelet: true,
+            clock: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
+        };
+        Cluster::new(settings, 100)
+    }
+
+    fn web(replicas: i64, image: &str) -> Value {
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "namespace": "default" },
+            "spec": { "replicas": replicas, "selector": { "matchLabels": { "a": "b" } }, "template": {
+                "metadata": { "labels": { "a": "b" } },
+                "spec": { "containers": [{ "name": "c", "image": image }] } } } })
+    }
+
+    fn work(cluster: &mut Cluster, kubelet: &mut Kubelet) {
+        while cluster.work_once(kubelet) {}
+    }
+
+    fn live(cluster: &Cluster) -> Value {
+        let key = Key::new("default", "web");
+        cluster.store.get(cluster.registry.tables.deployments, &key).unwrap().value.clone()
+    }
+
+    fn replace(cluster: &mut Cluster, object: Value) {
+        let resource = cluster.registry.of_table(cluster.registry.tables.deployments).unwrap();
+        let mut write = Write::internal("m", Endpoint::Main);
+        cluster.replace(&resource, &Key::new("default", "web"), object, &mut write).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_are_ready_after_the_delay_and_a_change_starts_it_again() {
+        let (mut cluster, mut kubelet) = (cluster(), Kubelet::default());
+        cluster.seed(web(2, "i:1")).unwrap();
+        work(&mut cluster, &mut kubelet);
+        let begun = live(&cluster);
+        assert_eq!((&begun["status"]["replicas"], begun["status"].get("readyReplicas")), (&json!(2), None));
+        assert_eq!(begun["status"]["conditions"][0]["status"], "False");
+        let first = kubelet.next().unwrap();
+        tokio::time::advance(DELAY / 2).await;
+        replace(&mut cluster, web(3, "i:1"));
+        work(&mut cluster, &mut kubelet);
+        kubelet.run_due(&mut cluster, first);
+        assert_eq!(live(&cluster)["status"].get("readyReplicas"), None);
+        let second = kubelet.next().unwrap();
+        kubelet.run_due(&mut cluster, second);
+        assert_eq!(live(&cluster)["status"]["availableReplicas"], 3);
+        assert!(kubelet.next().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_template_is_a_new_revision_while_old_pods_serve() {
+        let (mut cluster, mut kubelet) = (cluster(), Kubelet::default());
+        cluster.seed(web(2, "i:1")).unwrap();
+        work(&mut cluster, &mut kubelet);
+        let due = kubelet.next().unwrap();
+        kubelet.run_due(&mut cluster, due);
+        replace(&mut cluster, web(2, "i:2"));
+        work(&mut cluster, &mut kubelet);
+        let live = live(&cluster);
+        assert_eq!(live["metadata"]["annotations"][REVISION], "2");
+        assert_eq!(
+            (&live["status"]["readyReplicas"], &live["status"]["observedGeneration"]),
+            (&json!(2), &json!(2))
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_deployment_keeps_its_template() {
+        let (mut cluster, mut kubelet) = (cluster(), Kubelet::default());
+        cluster.seed(web(1, "i:1")).unwrap();
+        work(&mut cluster, &mut kubelet);
+        let mut paused = web(1, "i:2");
+        paused["spec"]["paused"] = true.into();
+        replace(&mut cluster, paused);
+        work(&mut cluster, &mut kubelet);
+        let live = live(&cluster);
+        assert_eq!(live["metadata"]["annotations"][REVISION], "1");
+        assert_eq!(live["status"]["conditions"][1]["reason"], "DeploymentPaused");
     }
 }

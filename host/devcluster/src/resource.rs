@@ -301,7 +301,11 @@ fn built_in(b: &BuiltIn, table: TableId) -> Resource {
         },
         structural: None,
         columns: crate::columns::built_in(b.behaviour),
-        merge: if deployment { Schema::deployment().clone() } else { DEDUCED.clone() },
+        merge: match b.behaviour {
+            Behaviour::Deployment => Schema::deployment().clone(),
+            Behaviour::CoreEvent | Behaviour::NewEvent => crate::events::schema(),
+            _ => DEDUCED.clone(),
+        },
         resets: Resets { main: field_set(main), status: field_set(status) },
     }
 }

@@ -228,3 +228,46 @@ impl Watcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Cluster, Settings};
+    use crate::records::Records;
+    use serde_json::Value;
+
+    fn watcher(query: &str) -> Watcher {
+        let settings = Settings {
+            available_after: Duration::ZERO,
+            garbage_collector: true,
+            fake_kubelet: true,
+            clock: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
+        };
+        let shared = Shared::new(Cluster::new(settings, 100), Records::new(0));
+        let resource = shared.lock().registry.find("", "v1", "configmaps").unwrap();
+        let query = Query::parse(query);
+        let selection = Selection::parse(&resource, "default", "", &query).unwrap();
+        Watcher::open(&shared, &resource, Form::Whole, selection, &query).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_watch_gets_a_bookmark_every_minute() {
+        let begun = Instant::now();
+        let mut watcher = watcher("resourceVersion=1&allowWatchBookmarks=true");
+        for minutes in 1..3 {
+            let line: Value = serde_json::from_slice(&watcher.next().await.unwrap()).unwrap();
+            assert_eq!(
+                (&line["type"], line["object"]["metadata"]["resourceVersion"].as_str()),
+                (&"BOOKMARK".into(), Some("5"))
+            );
+            assert_eq!(begun.elapsed().as_secs() / 60, minutes);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_without_bookmarks_is_silent_until_it_ends() {
+        let begun = Instant::now();
+        assert!(watcher("resourceVersion=1&timeoutSeconds=300").next().await.is_none());
+        assert_eq!(begun.elapsed().as_secs(), 300);
+    }
+}

@@ -11,6 +11,7 @@ use crate::resource::{Behaviour, Resource, text};
 use crate::status::{ApiError, FieldError, Qualified};
 use crate::store::{Key, Object};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 use structured_merge::{ManagedFields, Request, update};
 
@@ -245,6 +246,10 @@ impl Cluster {
     ) -> Result<Vec<ManagedFields>, ApiError> {
         let time = self.now();
         let request = merge_request(resource, write, &time);
+        let event = matches!(resource.behaviour, Behaviour::CoreEvent | Behaviour::NewEvent);
+        let seen =
+            |object| if event { Cow::Owned(crate::events::owned(object)) } else { Cow::Borrowed(object) };
+        let (before, after) = (&*seen(before), &*seen(after));
         update(before, after, managers, &resource.merge, &request)
             .map_err(|e| ApiError::internal(e.to_string()))
     }

@@ -96,7 +96,11 @@ async fn the_two_forms_of_events_are_one_object() {
         "reason": "Synced", "message": "m", "type": "Normal", "count": 1,
     });
     let events = "/api/v1/namespaces/default/events";
-    api.post(events, &event).await.ok();
+    let created = api.post(events, &event).await.ok();
+    assert_eq!((created.get("eventTime"), &created["reportingComponent"]), (Some(&Value::Null), &json!("")));
+    let owned = created["metadata"]["managedFields"][0]["fieldsV1"].as_object().unwrap();
+    assert!(owned.contains_key("f:reportingComponent") && !owned.contains_key("f:eventTime"), "{owned:?}");
+    assert_eq!(owned["f:involvedObject"], json!({}));
     let new = "/apis/events.k8s.io/v1/namespaces/default/events";
     let found = api.get(&format!("{new}?fieldSelector=regarding.name%3Dx")).await.ok();
     assert_eq!(
