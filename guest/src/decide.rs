@@ -81,14 +81,13 @@ impl Labels {
     /// Those that a live Deployment must keep. None if its JSON has no selector: the API server has
     /// no such Deployment.
     fn of_live(json: &str) -> Option<Self> {
-        let spec = member(json, "spec")?;
-        let selector = member(spec, "selector")?;
+        let selector = member(json, &["spec", "selector"])?;
         // Only the labels that the selector names are ours to hold; others on the pods stay with
         // their owners. With expressions any label may count, so all are held as they are.
-        let pods = if member(selector, "matchExpressions").is_none() {
-            member(selector, "matchLabels")?
+        let pods = if member(selector, &["matchExpressions"]).is_none() {
+            member(selector, &["matchLabels"])?
         } else {
-            member(member(member(spec, "template")?, "metadata")?, "labels")?
+            member(json, &["spec", "template", "metadata", "labels"])?
         };
         Some(Self { selector: selector.to_owned(), pods: pods.to_owned() })
     }

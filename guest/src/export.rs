@@ -57,6 +57,8 @@ impl bindings::Guest for Reconciler {
                 json: &deployment.json,
             }),
         });
+        // The instance ends with this call, and its memory with it.
+        std::mem::forget((foo, deployment));
         Ok(vec![
             types::Action::ApplyDeployment(desired.manifest),
             types::Action::SetStatus(types::StatusUpdate {

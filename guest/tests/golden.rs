@@ -22,7 +22,12 @@ fn the_policy_gives_the_golden_answers() {
         });
         let answer = &case["answer"]["Ok"];
         assert_eq!(answer[0]["applyDeployment"], desired.manifest, "{}", path.display());
-        assert_eq!(answer[1]["setStatus"]["availableReplicas"], desired.available_replicas, "{}", path.display());
+        assert_eq!(
+            answer[1]["setStatus"]["availableReplicas"],
+            desired.available_replicas,
+            "{}",
+            path.display()
+        );
         assert_eq!(answer.as_array().unwrap().len(), 2, "{}", path.display());
         seen += 1;
     }
