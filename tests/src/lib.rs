@@ -1,1 +1,13 @@
-//! End-to-end suites.
+//! What the end-to-end tests stand on: an API server, a controller in front of it, and a client to look and
+//! to meddle with.
+
+pub mod api;
+pub mod guests;
+pub mod objects;
+pub mod skip;
+pub mod world;
+
+pub use api::Api;
+pub use objects::{deployment, foo};
+pub use skip::skip;
+pub use world::{Crd, World};

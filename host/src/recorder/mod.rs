@@ -168,9 +168,14 @@ impl Recorder {
 
     /// What became of all observations so far.
     pub fn stats(&self) -> Stats {
-        let counters = &self.shared.counters;
+        self.stats_reader()()
+    }
+
+    /// The same for later: what it returns is no clone of the recorder and keeps nothing alive.
+    pub fn stats_reader(&self) -> impl Fn() -> Stats + Send + Sync + 'static {
+        let counters = Arc::clone(&self.shared.counters);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Stats {
+        move || Stats {
             written: read(&counters.written),
             suppressed: read(&counters.suppressed),
             overflowed: read(&counters.overflowed),

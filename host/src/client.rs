@@ -1,0 +1,87 @@
+//! From kubeconfig, flags or the pod's service account to a client with the timeouts that a controller needs.
+
+use crate::cli::ClusterArgs;
+use anyhow::{Context as _, Result, anyhow, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::time::Duration;
+
+/// How long a connection may stay silent. Above the watches' own period (45 s and 5 s for the last word), below
+/// what a person takes for a hang.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The client, and the server's address for messages.
+pub async fn connect(args: &ClusterArgs) -> Result<(Client, String)> {
+    let mut config = find(args).await?;
+    // One plain request has its own, shorter timeout; this one is for lists and watches (kube has none).
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.reset_reader_on_write = true;
+    // kube repeats a refused request up to 15 times inside one call; the queue's backoff is the one place here.
+    config.default_retry = false;
+    let agent = concat!("foo-host/", env!("CARGO_PKG_VERSION"));
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
+    if let Some(proxy) = &config.proxy_url
+        && !matches!(proxy.scheme_str(), Some("http" | "socks5"))
+    {
+        bail!("the proxy {proxy} cannot be used: only http:// and socks5:// are supported; unset it or change it");
+    }
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config).with_context(|| format!("no client for {server}"))?;
+    Ok((client, server.trim_end_matches('/').to_owned()))
+}
+
+async fn find(args: &ClusterArgs) -> Result<Config> {
+    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    let master = args.master.as_deref().map(parse_master).transpose()?;
+    if let Some(path) = &args.kubeconfig {
+        let named = || format!("the kubeconfig {}", path.display());
+        let mut kubeconfig = Kubeconfig::read_from(path).with_context(named)?;
+        if let Some(master) = &master {
+            override_server(&mut kubeconfig, args.context.as_deref(), master);
+        }
+        return Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(named);
+    }
+    let has_default = std::env::var_os("KUBECONFIG").is_some()
+        || std::env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
+    if has_default && (master.is_none() || args.context.is_some()) {
+        let mut config = Config::from_kubeconfig(&options).await.context("the kubeconfig")?;
+        if let Some(master) = master {
+            config.cluster_url = master;
+        }
+        return Ok(config);
+    }
+    if let Some(master) = master {
+        return Ok(Config::new(master));
+    }
+    if args.context.is_some() {
+        bail!("--context: there is no kubeconfig to take it from; give --kubeconfig");
+    }
+    Config::incluster().map_err(|_| {
+        anyhow!(
+            "no cluster found: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config, and this is no pod; \
+             try `foo-host dev` for one in memory"
+        )
+    })
+}
+
+fn parse_master(text: &str) -> Result<http::Uri> {
+    let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: http::Uri = with_scheme.parse().with_context(|| format!("--master {text:?} is no URL"))?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
+        bail!("--master {text:?} is no address of an API server: write https://HOST:PORT");
+    }
+    Ok(uri)
+}
+
+fn override_server(kubeconfig: &mut Kubeconfig, context: Option<&str>, master: &http::Uri) {
+    let current = context.or(kubeconfig.current_context.as_deref());
+    let context = kubeconfig.contexts.iter().find(|named| Some(named.name.as_str()) == current);
+    let cluster = context.and_then(|named| named.context.as_ref()).map(|context| context.cluster.clone());
+    for named in &mut kubeconfig.clusters {
+        if Some(&named.name) == cluster.as_ref()
+            && let Some(cluster) = &mut named.cluster
+        {
+            cluster.server = Some(master.to_string());
+        }
+    }
+}

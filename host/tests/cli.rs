@@ -1,0 +1,215 @@
+//! The command as a user meets it: help, errors, signals, the first run.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Generous: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(args: &[&str], home: &std::path::Path) -> Self {
+        let child = command(home).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Self(child.expect("it starts"))
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Reads standard output up to a line that contains `text`.
+    fn read_until(&mut self, text: &str) -> Vec<String> {
+        let out = BufReader::new(self.0.stdout.take().expect("piped"));
+        let mut seen = Vec::new();
+        for line in out.lines() {
+            let line = line.expect("text");
+            let found = line.contains(text);
+            seen.push(line);
+            if found {
+                return seen;
+            }
+        }
+        let mut error = String::new();
+        let _ = self.0.stderr.take().expect("piped").read_to_string(&mut error);
+        panic!("no {text:?} in {seen:#?}; on standard error: {error}");
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.0.try_wait().expect("a child") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it did not end");
+    }
+}
+
+fn command(home: &std::path::Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foo-host"));
+    command.env_clear().env("HOME", home).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    let home = tempfile::tempdir().expect("a directory");
+    command(home.path()).args(args).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// One line on standard error that has all of `parts`, nothing on standard output, this exit code.
+fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let output = run(args);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+    assert_eq!(text(&output.stdout), "", "{args:?}");
+    for part in parts {
+        assert!(error.contains(part), "{args:?}: no {part:?} in {error}");
+    }
+    if code == 1 {
+        assert_eq!(error.lines().count(), 1, "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn help_is_complete_and_each_flag_has_its_environment_variable() {
+    let help = text(&run(&["--help"]).stdout);
+    for flag in [
+        "guest", "guest-param", "kubeconfig", "master", "context", "namespace", "workers", "resync", "metrics-addr",
+        "cache-dir", "log-format", "log-level", "guest-fuel", "guest-timeout", "guest-memory", "guest-stack",
+        "guest-result", "guest-max-actions", "guest-max-size", "guest-max-calls", "compile-timeout", "compile-memory",
+    ] {
+        let variable = format!("FOO_HOST_{}", flag.to_uppercase().replace('-', "_"));
+        assert!(help.contains(&format!("--{flag} ")), "--{flag} is missing in\n{help}");
+        assert!(help.contains(&format!("[env: {variable}=]")), "{variable} is missing in\n{help}");
+    }
+    for command in ["dev", "crd", "completions"] {
+        assert!(help.contains(&format!("  {command} ")), "{command} is missing in\n{help}");
+    }
+    assert!(!help.contains("  compile "), "the engine's own command is not for people");
+}
+
+#[test]
+fn crd_prints_the_artifact() {
+    let artifact = concat!(env!("CARGO_MANIFEST_DIR"), "/../artifacts/crd.yaml");
+    assert_eq!(text(&run(&["crd"]).stdout), std::fs::read_to_string(artifact).expect("the artifact"));
+}
+
+#[test]
+fn completions_for_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(text(&run(&["completions", shell]).stdout).contains("foo-host"), "{shell}");
+    }
+}
+
+#[test]
+fn start_bad_input_is_one_line_that_names_the_thing_the_reason_and_the_remedy() {
+    refused(&[], 1, &["no cluster found", "--kubeconfig", "foo-host dev"]);
+    refused(&["--kubeconfig", "/nowhere/config"], 1, &["/nowhere/config", "No such file"]);
+    refused(&["--master", "ftp://x"], 1, &["--master", "https://HOST:PORT"]);
+    refused(&["--context", "prod"], 1, &["--context", "--kubeconfig"]);
+    refused(&["--master", "http://127.0.0.1:1", "--guest", "/nowhere.wasm"], 1, &["--guest", "/nowhere.wasm", "No such file"]);
+    refused(&["--master", "http://127.0.0.1:1", "--guest", "/"], 1, &["--guest", "not a file"]);
+    refused(&["--resync", "soon"], 1, &["--resync", "30s"]);
+    refused(&["--log-level", "info,,=x=y"], 1, &["--log-level"]);
+    refused(&["--metrics-addr", "nonsense"], 1, &["--metrics-addr", "off"]);
+    refused(&["--no-such-flag"], 2, &["--no-such-flag"]);
+    refused(&["--workers", "many"], 2, &["--workers"]);
+}
+
+#[test]
+fn start_a_broken_kubeconfig_and_an_unknown_context_are_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("config");
+    let path_text = path.display().to_string();
+    std::fs::write(&path, "{not yaml").expect("written");
+    refused(&["--kubeconfig", &path_text], 1, &[&path_text]);
+    let good = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], \
+                contexts: [{name: a, context: {cluster: c, user: u}}], users: [{name: u, user: {}}], current-context: a}";
+    std::fs::write(&path, good).expect("written");
+    refused(&["--kubeconfig", &path_text, "--context", "other"], 1, &[&path_text, "other"]);
+}
+
+#[test]
+fn start_a_taken_address_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    refused(&["--master", "http://127.0.0.1:1", "--metrics-addr", &address], 1, &["--metrics-addr", &address, "off"]);
+}
+
+#[test]
+fn start_an_api_server_that_is_away_alive_and_ended_by_sigterm_with_0() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut host = Running::start(&["--master", "http://127.0.0.1:1", "--metrics-addr", "127.0.0.1:0"], home.path());
+    let error = BufReader::new(host.0.stderr.take().expect("piped"));
+    let mut lines = error.lines().map_while(Result::ok);
+    let said = lines.find(|line| line.contains("cannot list")).expect("it says so");
+    assert!(said.contains("foos.samplecontroller.k8s.io") || said.contains("deployments.apps"), "{said}");
+    host.signal("TERM");
+    // Whatever else it says must not fill the pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    assert_eq!(host.ended().code(), Some(0));
+}
+
+#[test]
+fn signals_the_second_one_exits_1() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut host = Running::start(&["dev", "--api-only"], home.path());
+    host.read_until("Ctrl-C ends it");
+    // Stopped, it takes both at once when it goes on.
+    host.signal("STOP");
+    host.signal("TERM");
+    host.signal("INT");
+    host.signal("CONT");
+    assert_eq!(host.ended().code(), Some(1));
+}
+
+#[test]
+fn dev_shows_what_happened_and_what_to_try_and_ends_with_0() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut host = Running::start(&["dev", "--available-after", "10ms"], home.path());
+    let seen = host.read_until("run a guest of yours").join("\n");
+    for part in ["Deployment  example-foo", "Normal Synced: Foo synced successfully", "availableReplicas 1, Ready True"] {
+        assert!(seen.contains(part), "no {part:?} in\n{seen}");
+    }
+    let kubeconfig = home.path().join(".cache/foo-host/dev/kubeconfig");
+    assert!(seen.contains(&kubeconfig.display().to_string()), "{seen}");
+    assert!(std::fs::read_to_string(&kubeconfig).expect("written").contains("127.0.0.1"));
+    host.signal("INT");
+    assert_eq!(host.ended().code(), Some(0));
+}
+
+#[test]
+fn a_guest_is_compiled_in_a_child_process_and_found_in_the_cache_the_next_time() {
+    let home = tempfile::tempdir().expect("a directory");
+    for _ in 0..2 {
+        let mut host = Running::start(&["dev", "--log-level", "info", "--available-after", "10ms"], home.path());
+        host.read_until("run a guest of yours");
+        host.signal("TERM");
+        assert_eq!(host.ended().code(), Some(0));
+    }
+    let cache = home.path().join(".cache/foo-host");
+    let found = walk(&cache).into_iter().filter(|path| !path.ends_with("kubeconfig")).count();
+    assert_eq!(found, 1, "one guest, compiled once: {:?}", walk(&cache));
+}
+
+fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] })
+        .collect()
+}

@@ -1,0 +1,327 @@
+//! An API server with the Foo CRD, and a controller in this process. Dropped, both end.
+
+use crate::api::Api;
+use crate::objects::{at, deployment_path, events_path, foo_path, ready};
+use clap::Parser as _;
+use devcluster::{DevCluster, Options, RequestRecord};
+use host::cli::{Cli, ClusterArgs};
+use host::controller::Controller;
+use host::metrics::Metrics;
+use host::settings::Settings;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Which CRD is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crd {
+    /// This project's.
+    Ours,
+    /// This project's, without the validation of the spec.
+    Lenient,
+    /// Upstream's `crd-status-subresource.yaml`.
+    UpstreamWithStatus,
+    /// Upstream's `crd.yaml`: no status subresource.
+    Upstream,
+    /// None yet.
+    None,
+}
+
+/// What a world is made of.
+pub struct Builder {
+    options: Options,
+    crd: Crd,
+    flags: Vec<String>,
+    controller: bool,
+}
+
+/// A running controller.
+pub struct Running {
+    stop: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
+    /// Its counters.
+    pub metrics: Arc<Metrics>,
+    /// Where it serves metrics and health.
+    pub address: std::net::SocketAddr,
+}
+
+/// An API server, a client, and a controller.
+pub struct World {
+    /// The server.
+    pub cluster: DevCluster,
+    /// The tests' client.
+    pub api: Api,
+    /// The controller, unless stopped.
+    pub controller: Option<Running>,
+    flags: Vec<String>,
+}
+
+impl Builder {
+    /// Flags of the controller, as on the command line.
+    pub fn flags(mut self, flags: &[&str]) -> Self {
+        self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self
+    }
+
+    /// The guest.
+    pub fn guest(self, path: PathBuf) -> Self {
+        let path = path.display().to_string();
+        self.flags(&["--guest", &path])
+    }
+
+    /// Which CRD.
+    pub fn crd(mut self, crd: Crd) -> Self {
+        self.crd = crd;
+        self
+    }
+
+    /// Knobs of the server.
+    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// No Deployment's status ever moves.
+    pub fn no_kubelet(self) -> Self {
+        self.options(|options| options.fake_kubelet = false)
+    }
+
+    /// The controller is started later, by [`World::start_controller`].
+    pub fn no_controller(mut self) -> Self {
+        self.controller = false;
+        self
+    }
+
+    /// Starts it all.
+    pub async fn start(self) -> World {
+        let cluster = DevCluster::start(self.options).await.expect("the API starts");
+        let api = Api::new(&cluster.url());
+        let mut world = World { cluster, api, controller: None, flags: self.flags };
+        if self.crd != Crd::None {
+            world.install(self.crd).await;
+        }
+        if self.controller {
+            world.start_controller().await;
+        }
+        world
+    }
+}
+
+impl World {
+    /// With the built-in guest, a resync of an hour (so that what happens has a cause), two workers, a fake
+    /// kubelet that takes 50 ms.
+    pub fn builder() -> Builder {
+        let options = Options { available_after: Duration::from_millis(50), ..Options::default() };
+        Builder { options, crd: Crd::Ours, flags: vec!["--resync".into(), "1h".into()], controller: true }
+    }
+
+    /// [`World::builder`] as it is.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// Installs or replaces the Foo CRD.
+    pub async fn install(&self, crd: Crd) {
+        let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let path = format!("{collection}/{}", foo_api::CRD_NAME);
+        let crd = crd_object(crd);
+        if let Some(live) = self.api.get(&path).await {
+            let mut crd = crd;
+            crd["metadata"]["resourceVersion"] = at(&live, "/metadata/resourceVersion").clone();
+            self.api.replace(&path, &crd).await;
+        } else {
+            self.api.create(collection, &crd).await;
+        }
+        self.api
+            .until(&path, "established", |crd| {
+                let conditions = at(crd, "/status/conditions").as_array().cloned().unwrap_or_default();
+                conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+            })
+            .await;
+    }
+
+    /// Starts a controller with the world's flags and `--metrics-addr 127.0.0.1:0`.
+    pub async fn start_controller(&mut self) {
+        assert!(self.controller.is_none(), "one runs already");
+        let own = ["foo-host", "--metrics-addr", "127.0.0.1:0"].map(str::to_owned);
+        // The last one wins, so that a test can override the world's defaults.
+        let cli = Cli::try_parse_from(own.iter().chain(&dedup(&self.flags))).expect("valid flags");
+        let mut settings = Settings::from_args(&cli.run).expect("valid settings");
+        // No code from another run, unless the test asks for it.
+        settings.cache_dir.clone_from(&cli.run.limits.cache_dir);
+        let cluster = ClusterArgs { kubeconfig: None, context: None, master: Some(self.cluster.url()) };
+        let (client, _) = host::client::connect(&cluster).await.expect("a client");
+        let controller = Controller::new(settings, client).await.expect("a controller");
+        let stop = CancellationToken::new();
+        let (metrics, address) = (controller.metrics(), controller.metrics_addr().expect("an address"));
+        let task = tokio::spawn(controller.run(stop.clone()));
+        self.controller = Some(Running { stop, task, metrics, address });
+    }
+
+    /// Stops the controller as SIGTERM does, and waits for it.
+    pub async fn stop_controller(&mut self) {
+        let running = self.controller.take().expect("one runs");
+        running.stop.cancel();
+        running.task.await.expect("no panic").expect("no error");
+    }
+
+    /// Guest calls so far, by the host's own count.
+    pub fn guest_calls(&self) -> u64 {
+        self.controller.as_ref().map_or(0, |running| running.metrics.guest_calls())
+    }
+
+    /// The value of a metric with these labels, as a scrape sees it.
+    pub fn metric(&self, series: &str) -> f64 {
+        let text = self.controller.as_ref().expect("one runs").metrics.text().expect("metrics");
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        line.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("no {series} in\n{text}"))
+    }
+
+    /// What the controller wrote since the last [`DevCluster::clear_requests`]: every request that is no read.
+    pub fn writes(&self) -> Vec<RequestRecord> {
+        let all = self.cluster.requests().into_iter();
+        all.filter(|request| request.user_agent.starts_with("foo-host") && request.method != "GET").collect()
+    }
+
+    /// The writes about one kind of resource.
+    pub fn writes_of(&self, resource: &str) -> Vec<RequestRecord> {
+        self.writes().into_iter().filter(|request| request.resource == resource).collect()
+    }
+
+    /// Creates a Foo.
+    pub async fn create(&self, foo: &Value) -> Value {
+        self.api.create(&foo_path(""), foo).await
+    }
+
+    /// Changes a Foo by a merge patch.
+    pub async fn change(&self, name: &str, patch: Value) -> Value {
+        self.api.merge(&foo_path(name), &patch).await
+    }
+
+    /// Waits until the Foo is Ready for its generation.
+    pub async fn until_ready(&self, name: &str) -> Value {
+        self.api.until(&foo_path(name), "ready", ready).await
+    }
+
+    /// Waits until the Deployment is as said.
+    pub async fn until_deployment(&self, name: &str, what: &str, good: impl Fn(&Value) -> bool) -> Value {
+        self.api.until(&deployment_path(name), what, good).await
+    }
+
+    /// The Events about a Foo.
+    pub async fn events(&self, foo: &str) -> Vec<Value> {
+        let events = self.api.list(&events_path()).await;
+        events.into_iter().filter(|event| at(event, "/involvedObject/name") == foo).collect()
+    }
+
+    /// Waits for an Event about a Foo with this reason.
+    pub async fn until_event(&self, foo: &str, reason: &str) -> Value {
+        let collection = events_path();
+        let of_foo = |event: &&Value| at(event, "/involvedObject/name") == foo && event["reason"] == reason;
+        let list = self
+            .api
+            .until(&collection, &format!("told {reason} of {foo}"), |list| {
+                list["items"].as_array().is_some_and(|items| items.iter().any(|event| of_foo(&event)))
+            })
+            .await;
+        list["items"].as_array().and_then(|items| items.iter().find(of_foo)).cloned().unwrap_or_default()
+    }
+
+    /// Waits until nothing is queued, delayed or in flight, and the server has heard nothing from the controller
+    /// for a while: then what is asserted about writes is final.
+    pub async fn until_quiet(&self) {
+        let mut quiet_since = tokio::time::Instant::now();
+        let mut seen = usize::MAX;
+        let start = quiet_since;
+        while quiet_since.elapsed() < Duration::from_millis(400) {
+            assert!(start.elapsed() < crate::api::PATIENCE, "the controller does not come to rest");
+            let requests = self.writes().len();
+            let busy = self.metric("workqueue_depth{name=\"foo\",priority=\"change\"}")
+                + self.metric("workqueue_depth{name=\"foo\",priority=\"background\"}")
+                + self.metric("controller_runtime_active_workers{controller=\"foo\"}");
+            if requests != seen || busy > 0.0 {
+                seen = requests;
+                quiet_since = tokio::time::Instant::now();
+            }
+            tokio::time::sleep(crate::api::PAUSE).await;
+        }
+    }
+}
+
+/// Of flags that were given twice, the last; `--guest-param` and `--namespace` may repeat.
+fn dedup(flags: &[String]) -> Vec<String> {
+    let mut kept: Vec<[String; 2]> = Vec::new();
+    for pair in flags.chunks(2) {
+        let [flag, value] = pair else { panic!("flags come with values: {flags:?}") };
+        if flag != "--guest-param" && flag != "--namespace" {
+            kept.retain(|[old, _]| old != flag);
+        }
+        kept.push([flag.clone(), value.clone()]);
+    }
+    kept.into_iter().flatten().collect()
+}
+
+/// A CRD as an object.
+pub fn crd_object(crd: Crd) -> Value {
+    let mut ours = foo_api::crd();
+    match crd {
+        Crd::Ours | Crd::None => ours,
+        Crd::Lenient => {
+            // The spec as anything, so that objects get in that the API should have refused.
+            ours["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+            ours["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = json!(["spec"]);
+            ours["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+            ours
+        }
+        Crd::Upstream | Crd::UpstreamWithStatus => {
+            let mut upstream = upstream_crd();
+            if crd == Crd::UpstreamWithStatus {
+                upstream["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+            }
+            upstream
+        }
+    }
+}
+
+/// The CRD of the module `k8s.io/sample-controller` (artifacts/examples/crd.yaml), as facts.
+fn upstream_crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": foo_api::CRD_NAME,
+            "annotations": {"api-approved.kubernetes.io": "unapproved, experimental-only; please get an approval from Kubernetes API reviewers if you're trying to develop a CRD in the *.k8s.io or *.kubernetes.io groups"},
+        },
+        "spec": {
+            "group": foo_api::GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": "Foo", "plural": "foos"},
+            "versions": [{
+                "name": foo_api::VERSION,
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": {
+                            "type": "object",
+                            "properties": {
+                                "deploymentName": {"type": "string"},
+                                "replicas": {"type": "integer", "minimum": 1, "maximum": 10},
+                            },
+                        },
+                        "status": {
+                            "type": "object",
+                            "properties": {"availableReplicas": {"type": "integer"}},
+                        },
+                    },
+                }},
+            }],
+        },
+    })
+}
+

@@ -1,0 +1,342 @@
+//! Field reports, by number (`cases.md`). Those that a crate decides alone are tested there: 7 and 9 in the
+//! recorder, 10 in the cache, 21, 22 and 25 in the work queue, 26, 46, 48 and 55 in the engine.
+
+use serde_json::{Value, json};
+use tests::objects::{at, condition, deployment_path, events_path, foo, foo_path, generation, ready, scripted};
+use tests::{Crd, World, api, guests};
+
+#[tokio::test]
+async fn case_01_a_crd_without_status_subresource_deployments_are_served_and_no_status_is_written() {
+    let world = World::builder().crd(Crd::Upstream).flags(&["--resync", "1s"]).start().await;
+    world.create(&foo("a", "web")).await;
+    world.until_deployment("web", "available", |d| at(d, "/status/availableReplicas") == 1).await;
+    let calls = world.guest_calls();
+    api::until("two resyncs", async || world.guest_calls() >= calls + 2).await;
+    world.until_quiet().await;
+    let foo_writes = world.writes_of("foos");
+    assert!(foo_writes.iter().all(|write| write.subresource == "status"), "no whole-object write");
+    assert!(foo_writes.len() <= 1, "no loop: {foo_writes:#?}");
+    assert!(at(&world.api.get(&foo_path("a")).await.unwrap_or_default(), "/status").is_null());
+    world.change("a", json!({"spec": {"replicas": 2}})).await;
+    world.until_deployment("web", "scaled", |d| at(d, "/spec/replicas") == 2).await;
+    // Ours over theirs: the status appears without a restart.
+    world.install(Crd::Ours).await;
+    world.until_ready("a").await;
+}
+
+#[tokio::test]
+async fn case_01_upstreams_crd_with_status_gets_what_its_schema_takes_and_nothing_loops() {
+    let world = World::builder().crd(Crd::UpstreamWithStatus).flags(&["--resync", "1s"]).start().await;
+    world.create(&foo("a", "web")).await;
+    world.api.until(&foo_path("a"), "counted", |foo| at(foo, "/status/availableReplicas") == 1).await;
+    world.until_quiet().await;
+    world.cluster.clear_requests();
+    let calls = world.guest_calls();
+    api::until("two resyncs", async || world.guest_calls() >= calls + 2).await;
+    assert_eq!(world.writes(), []);
+    let foo = world.api.get(&foo_path("a")).await.unwrap_or_default();
+    assert_eq!(at(&foo, "/status"), &json!({"availableReplicas": 1}));
+}
+
+#[tokio::test]
+async fn case_03_a_converged_foo_writes_nothing_and_calls_the_guest_at_resyncs_only() {
+    let world = World::start().await;
+    world.create(&foo("a", "web")).await;
+    world.until_ready("a").await;
+    world.until_quiet().await;
+    world.cluster.clear_requests();
+    let calls = world.guest_calls();
+    // The resync is an hour away: whatever comes now has no cause.
+    world.until_quiet().await;
+    assert_eq!((world.guest_calls(), world.writes()), (calls, vec![]));
+}
+
+#[tokio::test]
+async fn case_04_server_defaults_are_no_drift_and_a_field_left_out_is_gone_with_one_change_of_generation() {
+    let world = World::builder().guest(guests::scripted()).start().await;
+    let manifest = |extra: Value| {
+        let mut spec = json!({
+            "selector": {"matchLabels": {"x": "y"}},
+            "template": {
+                "metadata": {"labels": {"x": "y"}},
+                "spec": {"containers": [{
+                    "name": "c", "image": "i:1", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
+                    "ports": [{"containerPort": 80}],
+                }]},
+            },
+        });
+        if let (Some(spec), Some(extra)) = (spec.as_object_mut(), extra.as_object()) {
+            spec.extend(extra.clone());
+        }
+        json!([{"ApplyDeployment": json!({"spec": spec}).to_string()}]).to_string()
+    };
+    let with = manifest(json!({"revisionHistoryLimit": 3}));
+    world.create(&scripted("a", "web", &[("answer", &with)])).await;
+    world.until_ready("a").await;
+    for round in 0..10 {
+        let calls = world.guest_calls();
+        world.change("a", json!({"metadata": {"annotations": {"round": round.to_string()}}})).await;
+        api::until("it ran", async || world.guest_calls() > calls).await;
+    }
+    world.until_quiet().await;
+    let before = world.until_deployment("web", "there", |_| true).await;
+    assert_eq!((generation(&before), at(&before, "/spec/revisionHistoryLimit")), (1, &json!(3)));
+    world.cluster.clear_requests();
+    // Left out: gone. Two requests the first time (adopt, apply), one later.
+    for (limit, requests) in [(None, 2), (Some(5), 1), (None, 1)] {
+        let answer = manifest(limit.map_or(json!({}), |limit| json!({"revisionHistoryLimit": limit})));
+        let before = generation(&world.until_deployment("web", "there", |_| true).await);
+        world.change("a", json!({"metadata": {"annotations": {"script/answer": answer}}})).await;
+        let wanted = json!(limit.unwrap_or(10));
+        let after = world.until_deployment("web", "changed", |d| at(d, "/spec/revisionHistoryLimit") == &wanted).await;
+        world.until_quiet().await;
+        assert_eq!(generation(&after), before + 1);
+        assert_eq!(world.writes_of("deployments").len(), requests, "{:#?}", world.writes_of("deployments"));
+        world.cluster.clear_requests();
+    }
+}
+
+#[tokio::test]
+async fn case_06_a_foo_that_always_fails_is_told_in_few_events() {
+    let world = World::builder().guest(guests::scripted()).start().await;
+    world.create(&scripted("a", "web", &[("error", "retry: no luck")])).await;
+    world.until_event("a", "GuestRetry").await;
+    api::until("twelve attempts", async || world.guest_calls() >= 12).await;
+    assert!(world.events("a").await.len() <= 5);
+    let foo = world.api.until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["reason"] == "GuestRetry").await;
+    assert_eq!(condition(&foo, "Reconciling")["status"], "True");
+    assert!(condition(&foo, "Ready")["message"].as_str().is_some_and(|message| message.contains("no luck")));
+    // A change of the Foo runs at once, past the backoff.
+    world.change("a", json!({"metadata": {"annotations": {"script/error": null}}})).await;
+    world.until_ready("a").await;
+}
+
+#[tokio::test]
+async fn case_10_a_watch_that_expires_is_listed_again_and_unchanged_foos_run_at_most_once_more() {
+    let world = World::start().await;
+    for number in 0..5 {
+        world.create(&foo(&format!("a{number}"), &format!("web{number}"))).await;
+    }
+    for number in 0..5 {
+        world.until_ready(&format!("a{number}")).await;
+    }
+    world.until_quiet().await;
+    let calls = world.guest_calls();
+    world.cluster.compact();
+    world.cluster.expire_watches();
+    world.create(&foo("late", "web-late")).await;
+    world.until_ready("late").await;
+    world.until_quiet().await;
+    assert!(world.guest_calls() - calls <= 5 + 4, "{} calls", world.guest_calls() - calls);
+}
+
+#[tokio::test]
+async fn case_12_one_foo_that_cannot_be_read_does_not_stop_the_others() {
+    let world = World::builder().crd(Crd::Lenient).start().await;
+    let mut odd = foo("odd", "x");
+    odd["spec"]["deploymentName"] = json!(["a", "list"]);
+    world.create(&odd).await;
+    for number in 0..20 {
+        world.create(&foo(&format!("good{number}"), &format!("web{number}"))).await;
+    }
+    for number in 0..20 {
+        world.until_ready(&format!("good{number}")).await;
+    }
+    world.until_event("odd", "InvalidSpec").await;
+    assert_eq!(world.events("odd").await.len(), 1);
+    world.change("odd", json!({"spec": {"deploymentName": "mended"}})).await;
+    world.until_ready("odd").await;
+}
+
+#[tokio::test]
+async fn case_18_a_crd_that_comes_later_is_served_without_a_restart() {
+    let world = World::builder().crd(Crd::None).start().await;
+    let address = world.controller.as_ref().expect("runs").address;
+    let health = api::Api::new(&format!("http://{address}"));
+    api::until("not ready, and it says why", async || {
+        health.text("/readyz?verbose").await.is_some_and(|(code, text)| code == 500 && text.contains("CRD"))
+    })
+    .await;
+    assert_eq!(health.text("/livez").await.map(|(code, _)| code), Some(200));
+    world.install(Crd::Ours).await;
+    world.create(&foo("a", "web")).await;
+    world.until_ready("a").await;
+    assert_eq!(health.text("/readyz").await, Some((200, "ok".into())));
+}
+
+#[tokio::test]
+async fn case_21_a_new_foo_overtakes_the_many_of_the_start() {
+    let mut world = World::builder().no_controller().no_kubelet().start().await;
+    let many = (0..1_000).map(|number| foo(&format!("a{number:04}"), &format!("web{number:04}")));
+    world.cluster.seed(many).expect("seeded");
+    world.start_controller().await;
+    world.until_event("a0000", "Synced").await;
+    world.create(&foo("new", "web-new")).await;
+    world.until_deployment("web-new", "there", |_| true).await;
+    let made = world.api.list(&deployment_path("")).await.len();
+    assert!(made < 1_001, "it came after all the others");
+}
+
+#[tokio::test]
+async fn case_27_a_thousand_converged_foos_resync_without_a_write_and_a_new_one_is_served() {
+    let mut world = World::builder().no_controller().flags(&["--resync", "5s"]).start().await;
+    let many = (0..1_000).map(|number| foo(&format!("a{number:04}"), &format!("web{number:04}")));
+    world.cluster.seed(many).expect("seeded");
+    world.start_controller().await;
+    api::until("all are ready", async || world.api.list(&foo_path("")).await.iter().all(ready)).await;
+    world.until_quiet().await;
+    world.cluster.clear_requests();
+    let calls = world.guest_calls();
+    // Acceptance 4: zero writes in three resync periods.
+    api::until("three resyncs", async || world.guest_calls() >= calls + 3_000).await;
+    assert_eq!(world.writes(), []);
+    world.create(&foo("new", "web-new")).await;
+    world.until_deployment("web-new", "there", |_| true).await;
+}
+
+#[tokio::test]
+async fn case_28_a_rename_waits_until_the_new_one_is_available_and_keeps_the_old_if_the_name_is_foreign() {
+    let world = World::builder().no_kubelet().start().await;
+    world.create(&foo("a", "web-a")).await;
+    world.until_deployment("web-a", "there", |_| true).await;
+    world.change("a", json!({"spec": {"deploymentName": "web-b"}})).await;
+    world.until_deployment("web-b", "there", |_| true).await;
+    let told = world
+        .api
+        .until(&foo_path("a"), "told", |foo| {
+            condition(foo, "Reconciling")["message"].as_str().is_some_and(|text| text.contains("web-a"))
+        })
+        .await;
+    assert_eq!(condition(&told, "Ready")["status"], "False");
+    world.until_quiet().await;
+    assert!(world.api.get(&deployment_path("web-a")).await.is_some(), "both stay until the new one is available");
+    // And a name that is somebody else's.
+    world.api.create(&deployment_path(""), &tests::deployment("theirs")).await;
+    world.change("a", json!({"spec": {"deploymentName": "theirs"}})).await;
+    world.until_event("a", "ErrResourceExists").await;
+    world.until_quiet().await;
+    for name in ["web-a", "web-b", "theirs"] {
+        assert!(world.api.get(&deployment_path(name)).await.is_some(), "{name} is gone");
+    }
+}
+
+#[tokio::test]
+async fn case_29_unowned_owned_by_another_and_by_a_stale_uid_are_left_alone() {
+    let world = World::builder().options(|options| options.garbage_collector = false).start().await;
+    let mut of_stale = tests::deployment("stale");
+    of_stale["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "name": "c",
+        "uid": "00000000-0000-0000-0000-000000000000", "controller": true, "blockOwnerDeletion": true,
+    }]);
+    world.api.create(&deployment_path(""), &tests::deployment("unowned")).await;
+    world.api.create(&deployment_path(""), &of_stale).await;
+    world.create(&foo("first", "shared")).await;
+    world.until_ready("first").await;
+    world.until_quiet().await;
+    world.cluster.clear_requests();
+    for (name, wants) in [("a", "unowned"), ("b", "shared"), ("c", "stale")] {
+        world.create(&foo(name, wants)).await;
+        world.until_event(name, "ErrResourceExists").await;
+    }
+    world.until_quiet().await;
+    assert_eq!(world.writes_of("deployments"), []);
+    for name in ["a", "b", "c"] {
+        let events = world.events(name).await;
+        assert_eq!((events.len(), &events[0]["count"]), (1, &json!(1)), "{events:#?}");
+    }
+    assert!(ready(&world.api.get(&foo_path("first")).await.unwrap_or_default()), "the first keeps it");
+}
+
+#[tokio::test]
+async fn case_31_a_foreign_deployment_that_the_cache_has_not_seen_is_found_before_anything_is_written() {
+    let world = World::start().await;
+    // Seen, but of no interest then: the cache has no more than its name.
+    world.api.create(&deployment_path(""), &tests::deployment("web")).await;
+    world.create(&foo("probe", "web-probe")).await;
+    world.until_ready("probe").await;
+    world.until_quiet().await;
+    world.cluster.clear_requests();
+    world.create(&foo("a", "web")).await;
+    world.until_event("a", "ErrResourceExists").await;
+    assert_eq!(world.writes_of("deployments"), []);
+}
+
+#[tokio::test]
+async fn case_32_a_foo_that_is_annotated_all_the_time_converges_and_keeps_its_annotations() {
+    let world = World::start().await;
+    world.create(&foo("a", "web")).await;
+    for round in 0..40 {
+        world.change("a", json!({"metadata": {"annotations": {format!("round-{round}"): "x"}}})).await;
+        tokio::time::sleep(api::PAUSE).await;
+    }
+    let foo = world.until_ready("a").await;
+    assert_eq!(at(&foo, "/metadata/annotations").as_object().map(serde_json::Map::len), Some(40));
+    assert!(world.events("a").await.iter().all(|event| event["type"] == "Normal"));
+}
+
+#[tokio::test]
+async fn case_34_names_that_kubernetes_takes_work_and_the_others_are_told_once() {
+    let world = World::builder().crd(Crd::Lenient).start().await;
+    let long = |length: usize| "x".repeat(length);
+    // 253 characters are a Deployment's name; its pods' names are the deployment controller's care.
+    for (name, wants) in [("a63", long(63)), ("a64", long(64)), ("a253", long(253))] {
+        world.create(&foo(name, &wants)).await;
+        world.until_ready(name).await;
+    }
+    for name in [long(63), "y".repeat(64)] {
+        world.create(&foo(&name, &format!("web-{}", name.len()))).await;
+        world.until_ready(&name).await;
+        let made = world.until_deployment(&format!("web-{}", name.len()), "there", |_| true).await;
+        let label = at(&made, "/spec/template/metadata/labels/controller").as_str().unwrap_or_default().to_owned();
+        assert!(label.len() <= 63 && (name.len() > 63 || label == name), "{label}");
+    }
+    for (name, wants) in [("b1", long(254)), ("b2", String::new()), ("b3", "A_b".into()), ("b4", "a/b".into())] {
+        world.create(&foo(name, &wants)).await;
+        world.until_event(name, "InvalidSpec").await;
+        let told = world.api.until(&foo_path(name), "stalled", |foo| condition(foo, "Stalled")["status"] == "True").await;
+        assert_eq!(condition(&told, "Ready")["status"], "False");
+    }
+    world.until_quiet().await;
+    let events = world.api.list(&events_path()).await;
+    let told = events.iter().filter(|event| event["reason"] == "InvalidSpec").map(|event| event["count"].clone());
+    assert_eq!(told.collect::<Vec<_>>(), [1, 1, 1, 1]);
+}
+
+#[tokio::test]
+async fn case_36_and_30_a_manifest_that_reaches_beyond_the_foo_is_refused_before_any_write() {
+    let world = World::builder().guest(guests::scripted()).start().await;
+    for (name, metadata, said) in [
+        ("a", json!({"namespace": "kube-system"}), "namespace"),
+        ("b", json!({"name": "other"}), "name"),
+        ("c", json!({"generateName": "web-"}), "generateName"),
+        ("d", json!({"ownerReferences": []}), "ownerReferences"),
+        ("e", json!({"finalizers": ["x/y"]}), "finalizers"),
+    ] {
+        let answer = json!([{"ApplyDeployment": json!({"metadata": metadata, "spec": {}}).to_string()}]).to_string();
+        world.create(&scripted(name, &format!("web-{name}"), &[("answer", &answer)])).await;
+        let event = world.until_event(name, "InvalidAnswer").await;
+        assert!(event["message"].as_str().is_some_and(|message| message.contains(said)), "{event}");
+    }
+    world.until_quiet().await;
+    assert_eq!(world.writes_of("deployments"), []);
+}
+
+#[tokio::test]
+async fn case_58_a_broken_guest_alive_not_ready_and_mended_without_a_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("guest.wasm");
+    std::fs::write(&path, b"no wasm").expect("written");
+    let world = World::builder().guest(path.clone()).start().await;
+    let address = world.controller.as_ref().expect("runs").address;
+    let health = api::Api::new(&format!("http://{address}"));
+    api::until("it says what is wrong", async || {
+        health.text("/readyz").await.is_some_and(|(code, text)| code == 500 && text.contains("not a WebAssembly file"))
+    })
+    .await;
+    assert_eq!(health.text("/healthz").await.map(|(code, _)| code), Some(200));
+    let new = directory.path().join("new");
+    std::fs::copy(guests::built_in(), &new).expect("copied");
+    std::fs::rename(&new, &path).expect("renamed");
+    world.create(&foo("a", "web")).await;
+    world.until_ready("a").await;
+}
