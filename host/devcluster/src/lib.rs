@@ -51,6 +51,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
+/// How long a shutdown waits for requests in flight.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
+
 /// How the server behaves.
 #[derive(Clone)]
 pub struct Options {
@@ -78,7 +81,7 @@ impl Default for Options {
             available_after: Duration::from_millis(500),
             fake_kubelet: true,
             garbage_collector: true,
-            history: 50_000,
+            history: 20_000,
             records: 100_000,
             clock: Arc::new(jiff::Timestamp::now),
         }
@@ -186,11 +189,14 @@ impl DevCluster {
             .map_err(|source| Error::Kubeconfig { path: path.to_owned(), source })
     }
 
-    /// Ends all watches and connections and waits until they are gone.
+    /// Ends all watches and connections and waits until they are gone, at most five seconds: a client may hold a
+    /// request open that it never finishes.
     pub async fn shutdown(mut self) {
         self.shared.begin_shutdown();
         let _ = (&mut self.controllers).await;
-        let _ = (&mut self.server).await;
+        if tokio::time::timeout(SHUTDOWN_LIMIT, &mut self.server).await.is_err() {
+            self.server.abort();
+        }
     }
 
     /// The requests so far, oldest first, up to [`Options::records`].
@@ -208,8 +214,8 @@ impl DevCluster {
         self.shared.records.clear();
     }
 
-    /// Forgets all changes so far, as etcd's compaction does: resource versions from before answer 410.
-    /// Open watches go on.
+    /// Forgets all changes so far, as etcd's compaction does: resource versions from before the latest write answer
+    /// 410 (watches in the stream, lists and pages as the status). Open watches that have seen everything go on.
     pub fn compact(&self) {
         self.shared.lock().store.compact();
     }
