@@ -1,0 +1,247 @@
+//! The committed default guest: it is what `guest/` and `wit/` make, in each of the three ways that a guest
+//! may be built, and it answers the golden inputs.
+//!
+//! After a change of the guest or the contract: `make guest`.
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+use contract::{Answer, Input};
+use guest_engine::{CallError, Config, Engine, Guest};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::skip;
+
+const ARTIFACT: &str = "artifacts/foo_reconciler.wasm";
+
+/// What the artifact was built from, as `sha256sum` prints it; `scripts/guest` writes it.
+const RECORD: &str = "artifacts/foo_reconciler.inputs";
+
+/// The artifact is part of the host's binary and of the repository's history, each time it changes.
+const MAX_ARTIFACT_BYTES: usize = 120_000;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+// ---- freshness ----
+
+/// The files that `scripts/guest` writes down, with their digests.
+fn inputs() -> BTreeMap<String, String> {
+    let mut files = [ARTIFACT, "guest/Cargo.toml", "guest/build.rs"].map(PathBuf::from).to_vec();
+    files_below("guest/src", "rs", &mut files);
+    files_below("wit", "wit", &mut files);
+    files
+        .into_iter()
+        // What cargo-component leaves behind.
+        .filter(|file| file != Path::new("guest/src/bindings.rs"))
+        .map(|file| {
+            let digest = Sha256::digest(std::fs::read(root().join(&file)).unwrap());
+            let hex = digest.iter().fold(String::new(), |mut hex, byte| {
+                write!(hex, "{byte:02x}").unwrap();
+                hex
+            });
+            (file.to_str().unwrap().to_owned(), hex)
+        })
+        .collect()
+}
+
+fn files_below(folder: &str, extension: &str, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = Path::new(folder).join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            files_below(path.to_str().unwrap(), extension, files);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_artifact_is_of_the_present_guest_and_contract() {
+    let record = std::fs::read_to_string(root().join(RECORD)).unwrap();
+    let recorded: BTreeMap<String, String> = record
+        .lines()
+        .map(|line| line.split_once("  ").map(|(digest, file)| (file.to_owned(), digest.to_owned())).unwrap())
+        .collect();
+    let present = inputs();
+    let changed: Vec<_> = present
+        .keys()
+        .chain(recorded.keys())
+        .filter(|file| present.get(*file) != recorded.get(*file))
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    assert!(
+        changed.is_empty(),
+        "{ARTIFACT} is older than {changed:?}: run `make guest` and commit what it writes"
+    );
+}
+
+// ---- what is in it ----
+
+#[test]
+fn the_artifact_is_small() {
+    let size = std::fs::metadata(root().join(ARTIFACT)).unwrap().len() as usize;
+    assert!(size < MAX_ARTIFACT_BYTES, "{size} bytes");
+}
+
+#[test]
+fn the_artifact_imports_no_function_but_log() {
+    let bytes = std::fs::read(root().join(ARTIFACT)).unwrap();
+    assert_eq!(imports(&bytes), ["samplecontroller:reconciler/log@0.1.0 log"]);
+}
+
+#[test]
+fn the_artifact_names_no_path_of_the_machine_that_built_it() {
+    let bytes = std::fs::read(root().join(ARTIFACT)).unwrap();
+    let home = std::env::var("HOME").unwrap_or_default();
+    for path in [root().to_str().unwrap(), &format!("{home}/"), "/home/", "/Users/", "/root/"] {
+        let found = path.len() > 1 && bytes.windows(path.len()).any(|window| window == path.as_bytes());
+        assert!(!found, "{path}");
+    }
+}
+
+/// The imports of a core module, each as `module name`.
+fn imports(module: &[u8]) -> Vec<String> {
+    let mut imports = Vec::new();
+    for payload in wasmparser::Parser::new(0).parse_all(module) {
+        if let wasmparser::Payload::ImportSection(section) = payload.unwrap() {
+            for import in section.into_imports() {
+                let import = import.unwrap();
+                imports.push(format!("{} {}", import.module, import.name));
+            }
+        }
+    }
+    imports
+}
+
+// ---- what it answers ----
+
+/// One file of `golden/`.
+#[derive(Deserialize)]
+struct Golden {
+    input: Input,
+    answer: Answer,
+}
+
+fn golden() -> BTreeMap<String, Golden> {
+    let golden: BTreeMap<_, _> = std::fs::read_dir(root().join("tests/golden"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let golden = serde_json::from_slice(&std::fs::read(&path).unwrap())
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (path.file_stem().unwrap().to_str().unwrap().to_owned(), golden)
+        })
+        .collect();
+    assert!(golden.len() >= 12, "only {} golden inputs", golden.len());
+    golden
+}
+
+async fn load(path: &Path) -> Guest {
+    let bytes = std::fs::read(path).unwrap();
+    let engine = Engine::new(Config::default()).unwrap();
+    engine.load(bytes).await.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Holds the guest against the golden answers.
+async fn answers_golden(path: &Path) {
+    let guest = load(path).await;
+    for (name, Golden { input, answer }) in golden() {
+        let call = guest.reconcile(&input.foo, input.deployment.as_ref()).await;
+        let result: Answer = call.result.map_err(|error| match error {
+            CallError::Retry(text) => contract::ReconcileError::Retry(text),
+            CallError::Permanent(text) => contract::ReconcileError::Permanent(text),
+            failure => panic!("{name}: {failure}"),
+        });
+        assert_eq!(result, answer, "{name} ({})", path.display());
+    }
+}
+
+#[tokio::test]
+async fn the_artifact_answers_the_golden_inputs() {
+    answers_golden(&root().join(ARTIFACT)).await;
+}
+
+#[tokio::test]
+async fn a_fresh_build_for_wasm32_unknown_unknown_answers_the_golden_inputs_and_imports_only_log() {
+    const TARGET: &str = "wasm32-unknown-unknown";
+    if !has_target(TARGET) {
+        return skip("guest_artifact (a fresh build)", "the target wasm32-unknown-unknown is not installed");
+    }
+    let built = cargo(&["build", "-p", "foo-reconciler", "--target", TARGET], TARGET);
+    assert_eq!(imports(&std::fs::read(&built).unwrap()), ["samplecontroller:reconciler/log@0.1.0 log"]);
+    answers_golden(&built).await;
+}
+
+#[tokio::test]
+async fn a_build_for_wasm32_wasip2_answers_the_golden_inputs() {
+    const TARGET: &str = "wasm32-wasip2";
+    if !has_target(TARGET) {
+        return skip("guest_artifact (wasip2)", "the target wasm32-wasip2 is not installed");
+    }
+    answers_golden(&cargo(&["build", "-p", "foo-reconciler", "--target", TARGET], TARGET)).await;
+}
+
+#[tokio::test]
+async fn a_build_by_cargo_component_answers_the_golden_inputs() {
+    const TARGET: &str = "wasm32-wasip1";
+    let Some(tool) = cargo_component() else {
+        return skip("guest_artifact (cargo component)", "cargo-component is not installed");
+    };
+    if !has_target(TARGET) {
+        return skip("guest_artifact (cargo component)", "the target wasm32-wasip1 is not installed");
+    }
+    let mut build = Command::new(tool);
+    build.current_dir(root().join("guest")).args(["component", "build"]);
+    answers_golden(&run(build, TARGET)).await;
+}
+
+// ---- builds ----
+
+fn has_target(target: &str) -> bool {
+    let output =
+        Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output().unwrap();
+    Path::new(String::from_utf8(output.stdout).unwrap().trim()).is_dir()
+}
+
+/// The program, from PATH or from the cache that `make install-tools` fills.
+fn cargo_component() -> Option<PathBuf> {
+    const NAME: &str = "cargo-component";
+    let version = include_str!("../../scripts/cargo-component.version").trim();
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))?;
+    let cached = cache.join(format!("foo-host/{NAME}-{version}/bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::iter::once(cached)
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(NAME))
+        .find(|program| program.is_file())
+}
+
+fn cargo(arguments: &[&str], target: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.current_dir(root()).args(arguments);
+    run(build, target)
+}
+
+/// Runs a release build of the guest in a target directory of its own (the tests' is locked by whoever
+/// builds them) and gives the path of its result.
+fn run(mut build: Command, target: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("guests");
+    let output = build
+        .args(["--release", "--locked"])
+        .env("CARGO_TARGET_DIR", &folder)
+        // Set by the cargo that runs the tests, for this package.
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{build:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+    folder.join(target).join("release/foo_reconciler.wasm")
+}
