@@ -167,8 +167,8 @@ pub struct LimitArgs {
     #[arg(long, value_name = "SIZE", default_value = "2Gi", env = "FOO_HOST_COMPILE_MEMORY")]
     pub compile_memory: String,
 
-    /// Where compiled guests are kept; created with mode 0700. Default: $XDG_CACHE_HOME/foo-host or
-    /// ~/.cache/foo-host.
+    /// Where compiled guests are kept; created with mode 0700. Default: $XDG_CACHE_HOME/foo-host/guests or
+    /// ~/.cache/foo-host/guests.
     #[arg(long, value_name = "DIR", env = "FOO_HOST_CACHE_DIR")]
     pub cache_dir: Option<PathBuf>,
 }

@@ -63,7 +63,7 @@ impl Settings {
             resync: (!resync.is_zero()).then_some(resync),
             metrics_addr: metrics_addr(args.observe.metrics_addr.as_deref().unwrap_or("127.0.0.1:8080"))?,
             limits: limits(&args.limits, workers)?,
-            cache_dir: args.limits.cache_dir.clone().or_else(default_cache_dir),
+            cache_dir: args.limits.cache_dir.clone().or_else(|| default_cache_dir().map(|dir| dir.join("guests"))),
             compiler: Compiler::InProcess,
         })
     }

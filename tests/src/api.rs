@@ -122,14 +122,16 @@ impl Api {
     }
 }
 
-/// Polls until `good` holds.
+/// Polls until `good` holds. A look that takes long is followed by a long pause, so that looking does not keep
+/// the server from what is waited for.
 pub async fn until(what: &str, good: impl AsyncFn() -> bool) {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
+        let look = Instant::now();
         if good().await {
             return;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE.max(look.elapsed() * 10)).await;
     }
     panic!("it did not come to this: {what}");
 }

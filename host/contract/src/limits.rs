@@ -4,7 +4,7 @@
 /// its status and managed fields must fit.
 pub const MAX_MANIFEST_BYTES: usize = 256 * 1024;
 
-/// Deepest nesting of a manifest; serde_json itself stops at 128.
+/// Deepest nesting of a manifest; `serde_json` itself stops at 128.
 pub const MAX_MANIFEST_DEPTH: usize = 64;
 
 /// Most `record-event` actions in one answer.

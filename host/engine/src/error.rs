@@ -308,7 +308,9 @@ fn list(names: &[String]) -> String {
     }
     let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {
-        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+        text.push_str(" and ");
+        text.push_str(&(names.len() - SHOWN).to_string());
+        text.push_str(" more");
     }
     text
 }

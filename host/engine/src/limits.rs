@@ -93,7 +93,7 @@ impl Default for Limits {
             log_line_bytes: 4 << 10,
             log_call_bytes: 64 << 10,
             max_component_bytes: 64 << 20,
-            compile_time: Duration::from_secs(120),
+            compile_time: Duration::from_mins(2),
             compile_memory_bytes: 2 << 30,
             max_concurrent_calls: 32,
         }

@@ -70,10 +70,12 @@ async fn definition_ready_follows_the_deployment_and_is_what_kubectl_wait_asks_f
     let waiting = world.api.until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["status"] == "False").await;
     assert_eq!(condition(&waiting, "Reconciling")["status"], "True");
     assert_eq!(at(&waiting, "/status/observedGeneration"), 1);
-    let since = |available: &str| json!([{"type": "Available", "status": available, "reason": "r", "message": "m"}]);
     let status = json!({"status": {
         "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
-        "conditions": since("True"),
+        "conditions": [
+            {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable", "message": "m"},
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable", "message": "m"},
+        ],
     }});
     world.api.merge(&format!("{}/status", deployment_path("web")), &status).await;
     let ready = world.until_ready("a").await;

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 const MAX_ENTRIES: usize = 16;
 
 /// A temporary file older than this was left behind by a process that is gone.
-const STALE: Duration = Duration::from_secs(3600);
+const STALE: Duration = Duration::from_hours(1);
 
 const SUFFIX: &str = "cwasm";
 const TEMPORARY: &str = "tmp";
@@ -56,14 +56,14 @@ impl Cache {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.reject(&path, &error.to_string());
+                Self::reject(&path, &error.to_string());
                 None
             }
         }
     }
 
     /// Takes an entry out that cannot be used.
-    pub(crate) fn reject(&self, path: &Path, reason: &str) {
+    pub(crate) fn reject(path: &Path, reason: &str) {
         tracing::warn!(file = %path.display(), reason, "cache entry not used, compiling again");
         let _ = fs::remove_file(path);
     }

@@ -37,7 +37,7 @@ pub(super) async fn compile(
         command.env("LD_LIBRARY_PATH", path);
     }
     let child =
-        command.spawn().map_err(|error| failed(format!("{} cannot be run: {error}", program.display())))?;
+        command.spawn().map_err(|error| failed(&format!("{} cannot be run: {error}", program.display())))?;
     let work = converse(child, bytes, limits, compatibility);
     match tokio::time::timeout(limits.compile_time, work).await {
         Ok(result) => result,
@@ -54,7 +54,7 @@ async fn converse(
     let (Some(mut stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(failed("no pipes".to_owned()));
+        return Err(failed("no pipes"));
     };
     let request = request(bytes, limits);
     let write = async {
@@ -65,14 +65,14 @@ async fn converse(
         io::Result::Ok(())
     };
     let (written, reply, stderr) = tokio::join!(write, read(stdout, limits), tail(stderr));
-    let status = child.wait().await.map_err(|error| failed(error.to_string()))?;
+    let status = child.wait().await.map_err(|error| failed(&error.to_string()))?;
     match reply {
         Ok(Some((Reply::Refused(error), _))) => Err(error),
         Ok(Some((Reply::Code { compatibility: theirs, .. }, code))) if status.success() => {
             if theirs == compatibility {
                 Ok(code)
             } else {
-                Err(failed("its code is for another version of this host; restart the host".to_owned()))
+                Err(failed("its code is for another version of this host; restart the host"))
             }
         }
         reply => Err(broken(status, &stderr, limits, reply.err().or(written.err()))),
@@ -137,9 +137,9 @@ fn broken(status: ExitStatus, stderr: &str, limits: &Limits, error: Option<io::E
         return LoadError::CompileTimeout { limit: limits.compile_time };
     }
     let error = error.map(|error| format!(", {error}")).unwrap_or_default();
-    failed(format!("{status}{error}: {stderr}"))
+    failed(&format!("{status}{error}: {stderr}"))
 }
 
-fn failed(reason: String) -> LoadError {
-    LoadError::Compile { reason: one_line(&reason, REASON_BYTES) }
+fn failed(reason: &str) -> LoadError {
+    LoadError::Compile { reason: one_line(reason, REASON_BYTES) }
 }

@@ -66,13 +66,13 @@ async fn cached(engine: &Arc<Inner>, digest: &str) -> Result<Option<Component>, 
         let Some(path) = cache.find(&digest, &engine.compatibility) else { return Ok(None) };
         match settings::trusted_file(&engine.wasmtime, &path) {
             Ok(component) => Ok(Some(component)),
-            Err(error) => match resources(&error) {
-                Some(error) => Err(error),
-                None => {
-                    cache.reject(&path, &reason(&error));
-                    Ok(None)
+            Err(error) => {
+                if let Some(error) = resources(&error) {
+                    return Err(error);
                 }
-            },
+                Cache::reject(&path, &reason(&error));
+                Ok(None)
+            }
         }
     })
     .await

@@ -41,7 +41,6 @@ impl Outline {
         walk(bytes, &mut |payload| {
             match payload {
                 Payload::Version { encoding, .. } => outline.module = encoding == Encoding::Module,
-                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {}
                 Payload::CustomSection(section) => {
                     component_type |= section.name().starts_with("component-type");
                     match section.as_known() {
@@ -131,13 +130,11 @@ fn describe(bytes: &[u8]) -> String {
         return (*name).to_owned();
     }
     let head = bytes.get(..32.min(bytes.len())).unwrap_or_default();
-    match std::str::from_utf8(head) {
-        Ok(text) => format!("text that starts with {:?}", one_line(text, 32)),
-        Err(_) => {
-            let head = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
-            format!("bytes that start with {}", head.join(" "))
-        }
+    if let Ok(text) = std::str::from_utf8(head) {
+        return format!("text that starts with {:?}", one_line(text, 32));
     }
+    let head = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+    format!("bytes that start with {}", head.join(" "))
 }
 
 type Visit<'v, 'a> = dyn FnMut(Payload<'a>) -> Result<(), BinaryReaderError> + 'v;

@@ -1,6 +1,6 @@
 //! Pseudo-random numbers, the same for each call, so that an answer depends on nothing but the input.
 //!
-//! SplitMix64 (Steele, Lea, Flood 2014) from `Config::seed`. Not secret, and not meant to be: a guest
+//! `SplitMix64` (Steele, Lea, Flood 2014) from `Config::seed`. Not secret, and not meant to be: a guest
 //! has nothing to keep secret.
 
 use wasmtime::bail;

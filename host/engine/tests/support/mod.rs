@@ -1,5 +1,6 @@
 //! Guests made of WAT text, so that no Wasm toolchain is needed, and what the suites share.
 #![allow(dead_code, reason = "each suite is a crate of its own and uses a part")]
+#![allow(clippy::unwrap_used, reason = "test code, which the benchmark uses too")]
 
 use contract::{Context, Deployment, DeploymentStatus, Foo, FooSpec, Metadata};
 use guest_engine::{Config, Engine, Guest, Limits};
