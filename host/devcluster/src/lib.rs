@@ -7,8 +7,9 @@
 //!
 //! What it is not: there is no authentication, authorization, admission or TLS; no pods, replica sets, nodes
 //! or schedulers (a Deployment's status is made up after a delay); no persistence, no protobuf, no
-//! conversion between versions of a custom resource, no CEL rules; Events do not expire. kubectl's generators
-//! (`kubectl create deployment`) send protobuf and are answered 415; files (`kubectl apply -f`) are JSON. It injects no
+//! conversion between versions of a custom resource, no CEL rules; Events do not expire. Go's
+//! typed clients, and with them kubectl's generators (`kubectl create deployment`), send protobuf unless told
+//! otherwise and are answered 415; files (`kubectl apply -f`) are JSON. It injects no
 //! faults: a proxy in front of it does that.
 //!
 //! Must not know: the host, its types, Wasm.
