@@ -1,4 +1,5 @@
 //! What a guest may cost and how each failure reads: obeyed and violated, pair by pair.
+#![allow(clippy::unwrap_used, reason = "test code: the lint knows only functions marked as tests")]
 
 mod support;
 

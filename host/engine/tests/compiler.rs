@@ -1,5 +1,6 @@
 //! The compiling child process and the cache of its code.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "test code: the lint knows only functions marked as tests")]
 
 mod support;
 

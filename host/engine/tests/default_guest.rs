@@ -1,5 +1,6 @@
 //! The prebuilt default guest in this engine: it answers, imports nothing but `log`, and leaves nothing
 //! behind. A process of its own, because one test measures the process's memory.
+#![allow(clippy::unwrap_used, reason = "test code: the lint knows only functions marked as tests")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! The stand-ins, through the adapter that raw modules of Go and C get: nothing comes in, time is
 //! virtual, output goes to the log.
+#![allow(clippy::unwrap_used, reason = "test code: the lint knows only functions marked as tests")]
 
 mod support;
 
