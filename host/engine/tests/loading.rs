@@ -62,7 +62,8 @@ async fn a_component_and_the_module_it_was_made_of_both_load() {
 async fn the_digest_is_that_of_the_file_as_given() {
     use sha2::Digest;
     let bytes = module("", "", EMPTY_ANSWER);
-    let expected: String = sha2::Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected: Vec<_> = sha2::Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = expected.concat();
     assert_eq!(engine(limits()).load(bytes).await.unwrap().digest(), format!("sha256:{expected}"));
 }
 
@@ -112,9 +113,14 @@ async fn case_54_a_file_cut_at_any_offset_never_panics_and_is_refused_or_complet
     for bytes in [&module, &component] {
         for end in 0..bytes.len() {
             match engine.load(&bytes[..end]).await {
-                Ok(_) | Err(LoadError::Truncated { .. } | LoadError::NoComponentType) => {}
-                Err(
-                    LoadError::MissingExport { .. } | LoadError::NotWasm { .. } | LoadError::Invalid { .. },
+                // A cut before the last custom sections is not seen: the file says all that is needed.
+                Ok(_)
+                | Err(
+                    LoadError::Truncated { .. }
+                    | LoadError::NoComponentType
+                    | LoadError::MissingExport { .. }
+                    | LoadError::NotWasm { .. }
+                    | LoadError::Invalid { .. },
                 ) => {}
                 Err(error) => panic!("cut at {end}: {error}"),
             }
