@@ -58,11 +58,22 @@ pub struct RunArgs {
     pub guest: Option<PathBuf>,
 
     /// A parameter that the guest finds in `foo.context.parameters`; may be repeated.
-    #[arg(long = "guest-param", value_name = "KEY=VALUE", env = "FOO_HOST_GUEST_PARAM", value_delimiter = ',')]
+    #[arg(
+        long = "guest-param",
+        value_name = "KEY=VALUE",
+        env = "FOO_HOST_GUEST_PARAM",
+        value_delimiter = ','
+    )]
     pub guest_params: Vec<String>,
 
     /// Serve only this namespace; may be repeated. Default: all.
-    #[arg(long = "namespace", short = 'n', value_name = "NAME", env = "FOO_HOST_NAMESPACE", value_delimiter = ',')]
+    #[arg(
+        long = "namespace",
+        short = 'n',
+        value_name = "NAME",
+        env = "FOO_HOST_NAMESPACE",
+        value_delimiter = ','
+    )]
     pub namespaces: Vec<String>,
 
     /// How many Foos are reconciled at once.

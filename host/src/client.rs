@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long a connection may stay silent. Above the watches' own period (45 s and 5 s for the last word), below
 /// what a person takes for a hang.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The client, and the server's address for messages.
 pub async fn connect(args: &ClusterArgs) -> Result<(Client, String)> {
@@ -23,7 +23,9 @@ pub async fn connect(args: &ClusterArgs) -> Result<(Client, String)> {
     if let Some(proxy) = &config.proxy_url
         && !matches!(proxy.scheme_str(), Some("http" | "socks5"))
     {
-        bail!("the proxy {proxy} cannot be used: only http:// and socks5:// are supported; unset it or change it");
+        bail!(
+            "the proxy {proxy} cannot be used: only http:// and socks5:// are supported; unset it or change it"
+        );
     }
     let server = config.cluster_url.to_string();
     let client = Client::try_from(config).with_context(|| format!("no client for {server}"))?;

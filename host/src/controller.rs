@@ -10,10 +10,10 @@ use crate::informer::Informer;
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
+use crate::serve;
 use crate::settings::Settings;
 use crate::worker::Reconciler;
 use crate::writer::Writer;
-use crate::serve;
 use anyhow::{Context as _, Result};
 use guest_engine::Engine;
 use plan::Kind;
@@ -78,10 +78,8 @@ impl Controller {
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
         let Self { settings, client, engine, health, metrics, listener } = self;
         let cache = Arc::new(Cache::default());
-        let queue: WorkQueue<Key> = WorkQueue::new(workqueue::Config {
-            observer: metrics.clone(),
-            ..workqueue::Config::default()
-        });
+        let queue: WorkQueue<Key> =
+            WorkQueue::new(workqueue::Config { observer: metrics.clone(), ..workqueue::Config::default() });
         let api = ApiClient::new(client.clone());
         let slot = Arc::new(GuestSlot::default());
         let schema = Arc::new(FooSchema::new(api.clone()));
@@ -115,7 +113,12 @@ impl Controller {
         let mut workers = JoinSet::new();
         if started {
             let (foos, deployments) = cache.len();
-            tracing::info!(foos, deployments, workers = settings.workers, "the caches are synced; starting workers");
+            tracing::info!(
+                foos,
+                deployments,
+                workers = settings.workers,
+                "the caches are synced; starting workers"
+            );
             let reconciler = Arc::new(Reconciler {
                 cache: cache.clone(),
                 queue: queue.clone(),
@@ -181,7 +184,11 @@ async fn finish(queue: &WorkQueue<Key>, mut workers: JoinSet<()>) {
     let left = queue.abandon();
     let in_flight = queue.in_flight();
     if left > 0 || in_flight > 0 {
-        tracing::info!(in_flight, left, "stopping: runs in flight finish, queued keys are left to the next start");
+        tracing::info!(
+            in_flight,
+            left,
+            "stopping: runs in flight finish, queued keys are left to the next start"
+        );
     }
     let all = async { while workers.join_next().await.is_some() {} };
     if tokio::time::timeout(FINISH_WITHIN, all).await.is_err() {

@@ -74,7 +74,11 @@ async fn serve(
     install(&api).await?;
     let controller = tokio::spawn(controller.run(stop.clone()));
 
-    writeln!(out, "A Kubernetes API in memory, on {}, and the controller; the Foo CRD is installed.", cluster.url())?;
+    writeln!(
+        out,
+        "A Kubernetes API in memory, on {}, and the controller; the Foo CRD is installed.",
+        cluster.url()
+    )?;
     writeln!(out, "Applied artifacts/examples/example-foo.yaml. What happens:\n")?;
     tokio::select! {
         () = stop.cancelled() => {}
@@ -117,7 +121,9 @@ async fn install(api: &ApiClient) -> Result<()> {
         }
     };
     let created = tokio::time::timeout(Duration::from_secs(10), create).await;
-    created.context("the API does not serve foos")?.map_err(|error| anyhow!("cannot create the example Foo: {error}"))?;
+    created
+        .context("the API does not serve foos")?
+        .map_err(|error| anyhow!("cannot create the example Foo: {error}"))?;
     Ok(())
 }
 
@@ -176,11 +182,16 @@ fn find_event(list: &Value) -> Option<&Value> {
 
 fn condition<'a>(foo: &'a Value, kind: &str) -> Option<&'a str> {
     let conditions = foo.pointer("/status/conditions")?.as_array()?;
-    let found = conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))?;
+    let found =
+        conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))?;
     found.get("status")?.as_str()
 }
 
-fn next_steps(out: &mut impl io::Write, kubeconfig: &Path, metrics: Option<std::net::SocketAddr>) -> io::Result<()> {
+fn next_steps(
+    out: &mut impl io::Write,
+    kubeconfig: &Path,
+    metrics: Option<std::net::SocketAddr>,
+) -> io::Result<()> {
     writeln!(out, "\nIt is yours until Ctrl-C. In another terminal:\n")?;
     writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
     writeln!(out, "  kubectl get foo,deployment")?;
@@ -193,5 +204,8 @@ fn next_steps(out: &mut impl io::Write, kubeconfig: &Path, metrics: Option<std::
         "  1. change the replicas:    kubectl patch foo example-foo --type merge -p '{{\"spec\":{{\"replicas\":3}}}}'"
     )?;
     writeln!(out, "  2. delete the Deployment:  kubectl delete deployment example-foo   (it comes back)")?;
-    writeln!(out, "  3. run a guest of yours:   foo-host dev --guest my.wasm            (README: Write your own guest)")
+    writeln!(
+        out,
+        "  3. run a guest of yours:   foo-host dev --guest my.wasm            (README: Write your own guest)"
+    )
 }

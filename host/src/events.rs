@@ -34,7 +34,12 @@ fn sink_error(error: ApiError) -> SinkError {
         ApiError::Refused(status) => match status.code {
             404 => SinkError::NotFound,
             409 => SinkError::Moot(text),
-            403 if status.details.iter().flat_map(|d| &d.causes).any(|c| c.reason == "NamespaceTerminating") => {
+            403 if status
+                .details
+                .iter()
+                .flat_map(|d| &d.causes)
+                .any(|c| c.reason == "NamespaceTerminating") =>
+            {
                 SinkError::Moot(text)
             }
             429 | 500.. => SinkError::Unavailable(text),

@@ -27,7 +27,8 @@ impl FooSchema {
     }
 
     fn set(&self, schema: StatusSchema) {
-        let old = std::mem::replace(&mut *self.current.lock().unwrap_or_else(PoisonError::into_inner), schema);
+        let old =
+            std::mem::replace(&mut *self.current.lock().unwrap_or_else(PoisonError::into_inner), schema);
         if old == schema {
             return;
         }
@@ -79,7 +80,8 @@ impl FooSchema {
     pub fn learn(&self, sent: &Value, answer: &Value) {
         let pruned = |field: &str| {
             let sent = sent.pointer("/status").and_then(|status| status.get(field));
-            sent.is_some_and(|value| !value.is_null()) && answer.pointer("/status").and_then(|s| s.get(field)).is_none()
+            sent.is_some_and(|value| !value.is_null())
+                && answer.pointer("/status").and_then(|s| s.get(field)).is_none()
         };
         let mut schema = self.get();
         for (field, takes) in [

@@ -58,8 +58,15 @@ pub fn check_path(path: &Path) -> Result<()> {
 }
 
 /// Loads the guest into `slot`; returns once it is loaded.
-pub async fn load(engine: &Engine, path: Option<PathBuf>, parameters: Pairs, slot: &GuestSlot, health: &Health) {
-    let name = path.as_ref().map_or_else(|| "the built-in guest".to_owned(), |path| path.display().to_string());
+pub async fn load(
+    engine: &Engine,
+    path: Option<PathBuf>,
+    parameters: Pairs,
+    slot: &GuestSlot,
+    health: &Health,
+) {
+    let name =
+        path.as_ref().map_or_else(|| "the built-in guest".to_owned(), |path| path.display().to_string());
     let mut tried: Option<(SystemTime, u64)> = None;
     loop {
         let stamp = path.as_deref().and_then(stamp);

@@ -227,16 +227,23 @@ fn explain(error: &watcher::Error, label: &str) -> (String, Option<Duration>) {
         watcher::Error::InitialListFailed(inner) => (inner, "list"),
         watcher::Error::WatchStartFailed(inner) | watcher::Error::WatchFailed(inner) => (inner, "watch"),
         watcher::Error::WatchError(status) => {
-            return (format!("cannot watch {label}: {}", status.message), retry_after(status.details.as_ref()));
+            return (
+                format!("cannot watch {label}: {}", status.message),
+                retry_after(status.details.as_ref()),
+            );
         }
         watcher::Error::NoResourceVersion => {
             return (format!("cannot list {label}: the server sent no resourceVersion"), None);
         }
     };
     let text = match inner {
-        Api(status) if status.code == 403 => format!("cannot {verb} {label}: {}; grant it to go on", status.message),
+        Api(status) if status.code == 403 => {
+            format!("cannot {verb} {label}: {}; grant it to go on", status.message)
+        }
         Api(status) if status.code == 404 && label.starts_with("foos") => {
-            format!("cannot {verb} {label}: the CRD is not installed; `foo-host crd | kubectl apply -f -` installs it")
+            format!(
+                "cannot {verb} {label}: the CRD is not installed; `foo-host crd | kubectl apply -f -` installs it"
+            )
         }
         Api(status) => format!("cannot {verb} {label}: {} ({})", status.message, status.code),
         other => format!("cannot {verb} {label}: {}", crate::api::chain(other)),

@@ -16,9 +16,9 @@ pub enum LogFormat {
 
 /// Installs the subscriber. `level` is a level (`info`) or a filter (`info,guest=debug`).
 pub fn init(format: LogFormat, level: &str) -> Result<()> {
-    let filter = EnvFilter::builder()
-        .parse(level)
-        .with_context(|| format!("--log-level {level:?} is no level (error, warn, info, debug, trace) or filter"))?;
+    let filter = EnvFilter::builder().parse(level).with_context(|| {
+        format!("--log-level {level:?} is no level (error, warn, info, debug, trace) or filter")
+    })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),

@@ -24,9 +24,11 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "foo-host", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-        Some(Command::Compile) => guest_engine::compile::run_compiler(std::io::stdin().lock(), std::io::stdout().lock())
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(Into::into),
+        Some(Command::Compile) => {
+            guest_engine::compile::run_compiler(std::io::stdin().lock(), std::io::stdout().lock())
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(Into::into)
+        }
     };
     result.unwrap_or_else(|error| {
         eprintln!("foo-host: {}", contract::one_line(&format!("{error:#}"), 4_096));

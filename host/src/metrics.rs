@@ -10,8 +10,8 @@ use plan::{Next, Reason};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry, TextEncoder,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,10 @@ impl Metrics {
                 "How long in seconds processing an item from workqueue takes",
             )))?,
             reconciles: IntCounterVec::new(
-                of_controller("controller_runtime_reconcile_total", "Total number of reconciliations per controller"),
+                of_controller(
+                    "controller_runtime_reconcile_total",
+                    "Total number of reconciliations per controller",
+                ),
                 &["result"],
             )?,
             reconcile_time: Histogram::with_opts(HistogramOpts::from(of_controller(
@@ -208,7 +211,10 @@ impl Metrics {
 
     /// Guest calls so far, whatever their outcome.
     pub fn guest_calls(&self) -> u64 {
-        guest_engine::Cause::ALL.iter().map(|cause| self.guest_calls.with_label_values(&[cause.as_str()]).get()).sum()
+        guest_engine::Cause::ALL
+            .iter()
+            .map(|cause| self.guest_calls.with_label_values(&[cause.as_str()]).get())
+            .sum()
     }
 }
 

@@ -49,7 +49,9 @@ impl Settings {
                 || namespace.starts_with('-')
                 || namespace.ends_with('-')
             {
-                bail!("--namespace {namespace:?} is no namespace name: 1 to 63 lower case letters, digits or '-'");
+                bail!(
+                    "--namespace {namespace:?} is no namespace name: 1 to 63 lower case letters, digits or '-'"
+                );
             }
         }
         let mut namespaces = args.namespaces.clone();
@@ -63,7 +65,11 @@ impl Settings {
             resync: (!resync.is_zero()).then_some(resync),
             metrics_addr: metrics_addr(args.observe.metrics_addr.as_deref().unwrap_or("127.0.0.1:8080"))?,
             limits: limits(&args.limits, workers)?,
-            cache_dir: args.limits.cache_dir.clone().or_else(|| default_cache_dir().map(|dir| dir.join("guests"))),
+            cache_dir: args
+                .limits
+                .cache_dir
+                .clone()
+                .or_else(|| default_cache_dir().map(|dir| dir.join("guests"))),
             compiler: Compiler::InProcess,
         })
     }
@@ -98,7 +104,13 @@ fn size(flag: &str, text: &str) -> Result<usize> {
         .with_context(|| format!("{flag} {text:?} is no size: write 64Mi, 512Ki, 2Gi or a number of bytes"))
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(flag: &str, value: T, least: T, most: T, unit: &str) -> Result<T> {
+fn within<T: PartialOrd + Copy + std::fmt::Display>(
+    flag: &str,
+    value: T,
+    least: T,
+    most: T,
+    unit: &str,
+) -> Result<T> {
     if value < least || value > most {
         bail!("{flag}: {value}{unit} is out of range; it takes {least}{unit} to {most}{unit}");
     }
@@ -149,10 +161,13 @@ fn metrics_addr(text: &str) -> Result<Option<SocketAddr>> {
     if text == "off" {
         return Ok(None);
     }
-    let text = text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    let text =
+        text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
     let address = if let Some(port) = text.strip_prefix(':') { format!("0.0.0.0:{port}") } else { text };
     let parsed = address.parse();
-    Ok(Some(parsed.with_context(|| format!("--metrics-addr {address:?} is no HOST:PORT: write 127.0.0.1:8080, or off"))?))
+    Ok(Some(parsed.with_context(|| {
+        format!("--metrics-addr {address:?} is no HOST:PORT: write 127.0.0.1:8080, or off")
+    })?))
 }
 
 #[cfg(test)]
@@ -167,7 +182,11 @@ mod tests {
     }
 
     fn refused(args: &[&str]) -> String {
-        format!("{:#}", settings(args).expect_err("should be refused")).lines().next().unwrap_or_default().to_owned()
+        format!("{:#}", settings(args).expect_err("should be refused"))
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     #[test]

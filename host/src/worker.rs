@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use workqueue::{Priority, WorkQueue};
 
 /// A failure that stays the same is told again as an Event after this: Events last an hour.
-const REMIND_AFTER: Duration = Duration::from_secs(30 * 60);
+const REMIND_AFTER: Duration = Duration::from_mins(30);
 
 /// What the workers share.
 pub struct Reconciler {
@@ -135,7 +135,8 @@ impl Reconciler {
     async fn view(&self, key: &Key) -> Option<Option<View>> {
         let view = self.cache.view(key);
         let Some(View { foo, child: ChildView::Unread, .. }) = &view else { return Some(view) };
-        let name = foo.value().pointer("/spec/deploymentName").and_then(|name| name.as_str()).map(str::to_owned);
+        let name =
+            foo.value().pointer("/spec/deploymentName").and_then(|name| name.as_str()).map(str::to_owned);
         if let Some(name) = name
             && let Err(failure) = self.writer.read_deployment(&Key::new(&key.namespace, &name)).await
         {
@@ -151,7 +152,10 @@ impl Reconciler {
         let call = active.guest.reconcile(&input.foo, input.deployment.as_ref()).await;
         self.metrics.guest_call(&call);
         if call.log_dropped > 0 {
-            tracing::warn!(dropped = call.log_dropped, "the guest logged more than it may; the rest was dropped");
+            tracing::warn!(
+                dropped = call.log_dropped,
+                "the guest logged more than it may; the rest was dropped"
+            );
         }
         match call.result {
             Ok(actions) => Verdict::Answered(actions),

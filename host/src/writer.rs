@@ -27,7 +27,7 @@ pub struct Outcome {
 pub enum StatusOutcome {
     /// The answer.
     Written(Value),
-    /// The CRD has no status subresource.
+    /// The Foo is there, and yet its status is not found: the CRD has no status subresource.
     NoSubresource,
     /// The Foo is gone.
     Gone,
@@ -50,7 +50,12 @@ impl Writer {
 
     /// Carries out `operations` in their order; the first failure ends it. `child` is the Deployment that the
     /// Foo names, as the plan saw it.
-    pub async fn execute(&self, namespace: &str, operations: &[Operation], child: Option<Arc<Object>>) -> Outcome {
+    pub async fn execute(
+        &self,
+        namespace: &str,
+        operations: &[Operation],
+        child: Option<Arc<Object>>,
+    ) -> Outcome {
         let mut outcome = Outcome { deployment: child, ..Outcome::default() };
         for operation in operations {
             let done = match operation {
@@ -104,11 +109,11 @@ impl Writer {
         let mut manifest = Cow::Borrowed(manifest);
         let mut sent = Value::from(version.resource_version);
         if let Some(adopt) = adopt
-            && let Some(adopted) = self.adopt(&path, name, version, adopt).await?
+            && let Some(newer) = self.adopt(&path, name, version, adopt).await?
             && let Some(metadata) = manifest.to_mut().get_mut("metadata").and_then(Value::as_object_mut)
         {
-            metadata.insert("resourceVersion".into(), adopted.clone());
-            sent = adopted;
+            metadata.insert("resourceVersion".into(), newer.clone());
+            sent = newer;
         }
         let answer = self.api.patch(&path, Patch::Apply, &manifest).await;
         let answer = answer.map_err(|error| failure(&error, &format!("apply Deployment {name}")))?;
@@ -123,24 +128,34 @@ impl Writer {
 
     /// Makes our entry of `managedFields` one of `Apply`, as client-go's csaupgrade does; the resource version
     /// of the answer, if anything had to change.
-    async fn adopt(&self, path: &str, name: &str, version: Version<'_>, adopt: Adopt) -> Result<Option<Value>, Failure> {
+    async fn adopt(
+        &self,
+        path: &str,
+        name: &str,
+        version: Version<'_>,
+        adopt: Adopt,
+    ) -> Result<Option<Value>, Failure> {
         let task = format!("adopt the fields of Deployment {name}");
         let live = self.api.get(path).await.map_err(|error| failure(&error, &task))?;
         let text = |pointer| live.pointer(pointer).and_then(Value::as_str);
         if text("/metadata/uid") != Some(version.uid)
             || text("/metadata/resourceVersion") != Some(version.resource_version)
         {
-            return Err(Failure::new(Reason::Conflict, &format!("{task}: it changed since the plan was made")));
+            return Err(Failure::new(
+                Reason::Conflict,
+                &format!("{task}: it changed since the plan was made"),
+            ));
         }
         let managed_fields = live.pointer("/metadata/managedFields").unwrap_or(&Value::Null);
-        let Some(upgraded) = plan::upgraded_managed_fields(managed_fields, adopt.release_replicas) else {
+        let Some(edited) = plan::upgraded_managed_fields(managed_fields, adopt.release_replicas) else {
             return Ok(None);
         };
-        let patch = json!([
-            {"op": "replace", "path": "/metadata/managedFields", "value": upgraded},
+        let edit = json!([
+            {"op": "replace", "path": "/metadata/managedFields", "value": edited},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": version.resource_version},
         ]);
-        let answer = self.api.patch(path, Patch::Json, &patch).await.map_err(|error| failure(&error, &task))?;
+        let answer =
+            self.api.patch(path, Patch::Json, &edit).await.map_err(|error| failure(&error, &task))?;
         let resource_version = answer.pointer("/metadata/resourceVersion").cloned();
         self.lay_over(answer);
         Ok(resource_version)
@@ -177,18 +192,22 @@ impl Writer {
     /// Writes the status of a Foo: a merge patch of the status subresource, as it takes what a schema lacks
     /// without an error (an apply answers 500).
     pub async fn write_status(&self, foo: &Key, patch: &Value) -> StatusOutcome {
-        let path = format!("{}/status", foo_path(&foo.namespace, Some(&foo.name)));
-        match self.api.patch(&path, Patch::Merge, patch).await {
+        let subresource = format!("{}/status", foo_path(&foo.namespace, Some(&foo.name)));
+        match self.api.patch(&subresource, Patch::Merge, patch).await {
             Ok(answer) => {
                 if let Ok((object, wants)) = read(Kind::Foo, answer.clone()) {
                     self.cache.apply_foo(object, wants.as_deref(), Origin::Write);
                 }
                 StatusOutcome::Written(answer)
             }
+            // The server answers the same for a Foo that is gone and for a CRD without the subresource
+            // (apiextensions' customresource_handler.go), so the Foo itself has to tell.
             Err(ApiError::Refused(status)) if status.code == 404 => {
-                // The server names the object that it did not find; a path that it does not serve has no name.
-                let named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
-                if named { StatusOutcome::Gone } else { StatusOutcome::NoSubresource }
+                match self.api.get(&foo_path(&foo.namespace, Some(&foo.name))).await {
+                    Ok(_) => StatusOutcome::NoSubresource,
+                    Err(ApiError::Refused(status)) if status.code == 404 => StatusOutcome::Gone,
+                    Err(error) => StatusOutcome::Failed(failure(&error, "write the status")),
+                }
             }
             Err(error) => StatusOutcome::Failed(failure(&error, "write the status")),
         }

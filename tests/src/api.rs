@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// How long a state may take to come: generous, because the machine may be busy. Never what is measured.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Between two looks.
 pub const PAUSE: Duration = Duration::from_millis(20);
@@ -25,7 +25,13 @@ impl Api {
         Self { client: kube::Client::try_from(config).expect("a client") }
     }
 
-    async fn send(&self, method: &str, path: &str, content_type: &str, body: Vec<u8>) -> Result<Value, Box<Status>> {
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: Vec<u8>,
+    ) -> Result<Value, Box<Status>> {
         let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
         match self.client.request(request.body(body).expect("a request")).await {
             Ok(answer) => Ok(answer),
@@ -45,7 +51,8 @@ impl Api {
 
     /// Status code and text of a GET; none if nobody listens.
     pub async fn text(&self, path: &str) -> Option<(u16, String)> {
-        let request = http::Request::builder().uri(path).body(kube::client::Body::empty()).expect("a request");
+        let request =
+            http::Request::builder().uri(path).body(kube::client::Body::empty()).expect("a request");
         let answer = self.client.send(request).await.ok()?;
         let code = answer.status().as_u16();
         let bytes = answer.into_body().collect_bytes().await.ok()?;
@@ -106,7 +113,10 @@ impl Api {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        panic!("{path} did not become {what}; it is {}", last.map_or("absent".into(), |value| format!("{value:#}")));
+        panic!(
+            "{path} did not become {what}; it is {}",
+            last.map_or("absent".into(), |value| format!("{value:#}"))
+        );
     }
 
     /// Polls `path` until there is nothing.

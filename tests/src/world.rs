@@ -9,7 +9,7 @@ use host::controller::Controller;
 use host::metrics::Metrics;
 use host::settings::Settings;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -31,6 +31,7 @@ pub enum Crd {
 }
 
 /// What a world is made of.
+#[must_use]
 pub struct Builder {
     options: Options,
     crd: Crd,
@@ -67,7 +68,7 @@ impl Builder {
     }
 
     /// The guest.
-    pub fn guest(self, path: PathBuf) -> Self {
+    pub fn guest(self, path: &Path) -> Self {
         let path = path.display().to_string();
         self.flags(&["--guest", &path])
     }
@@ -324,4 +325,3 @@ fn upstream_crd() -> Value {
         },
     })
 }
-

@@ -11,8 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use tests::skip;
+use tests::guests::{Way, root};
 
 const ARTIFACT: &str = "artifacts/foo_reconciler.wasm";
 
@@ -21,10 +20,6 @@ const RECORD: &str = "artifacts/foo_reconciler.inputs";
 
 /// The artifact is part of the host's binary and of the repository's history, each time it changes.
 const MAX_ARTIFACT_BYTES: usize = 120_000;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
 
 // ---- freshness ----
 
@@ -169,79 +164,19 @@ async fn the_artifact_answers_the_golden_inputs() {
 
 #[tokio::test]
 async fn a_fresh_build_for_wasm32_unknown_unknown_answers_the_golden_inputs_and_imports_only_log() {
-    const TARGET: &str = "wasm32-unknown-unknown";
-    if !has_target(TARGET) {
-        return skip("guest_artifact (a fresh build)", "the target wasm32-unknown-unknown is not installed");
-    }
-    let built = cargo(&["build", "-p", "foo-reconciler", "--target", TARGET], TARGET);
+    let Some(built) = Way::UnknownUnknown.build() else { return };
     assert_eq!(imports(&std::fs::read(&built).unwrap()), ["samplecontroller:reconciler/log@0.1.0 log"]);
     answers_golden(&built).await;
 }
 
 #[tokio::test]
 async fn a_build_for_wasm32_wasip2_answers_the_golden_inputs() {
-    const TARGET: &str = "wasm32-wasip2";
-    if !has_target(TARGET) {
-        return skip("guest_artifact (wasip2)", "the target wasm32-wasip2 is not installed");
-    }
-    answers_golden(&cargo(&["build", "-p", "foo-reconciler", "--target", TARGET], TARGET)).await;
+    let Some(built) = Way::Wasip2.build() else { return };
+    answers_golden(&built).await;
 }
 
 #[tokio::test]
 async fn a_build_by_cargo_component_answers_the_golden_inputs() {
-    const TARGET: &str = "wasm32-wasip1";
-    let Some(tool) = cargo_component() else {
-        return skip("guest_artifact (cargo component)", "cargo-component is not installed");
-    };
-    if !has_target(TARGET) {
-        return skip("guest_artifact (cargo component)", "the target wasm32-wasip1 is not installed");
-    }
-    let mut build = Command::new(tool);
-    build.current_dir(root().join("guest")).args(["component", "build"]);
-    answers_golden(&run(build, TARGET)).await;
-}
-
-// ---- builds ----
-
-fn has_target(target: &str) -> bool {
-    let output =
-        Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output().unwrap();
-    Path::new(String::from_utf8(output.stdout).unwrap().trim()).is_dir()
-}
-
-/// The program, from PATH or from the cache that `make install-tools` fills.
-fn cargo_component() -> Option<PathBuf> {
-    const NAME: &str = "cargo-component";
-    let version = include_str!("../../scripts/cargo-component.version").trim();
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))?;
-    let cached = cache.join(format!("foo-host/{NAME}-{version}/bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::iter::once(cached)
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join(NAME))
-        .find(|program| program.is_file())
-}
-
-fn cargo(arguments: &[&str], target: &str) -> PathBuf {
-    let mut build = Command::new(env!("CARGO"));
-    build.current_dir(root()).args(arguments);
-    run(build, target)
-}
-
-/// Runs a release build of the guest in a target directory of its own (the tests' is locked by whoever
-/// builds them) and gives the path of its result.
-fn run(mut build: Command, target: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("guests");
-    let output = build
-        .args(["--release", "--locked"])
-        .env("CARGO_TARGET_DIR", &folder)
-        // Set by the cargo that runs the tests, for this package.
-        .env_remove("CARGO_MANIFEST_DIR")
-        .env_remove("RUSTFLAGS")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{build:?}:\n{}", String::from_utf8_lossy(&output.stderr));
-    folder.join(target).join("release/foo_reconciler.wasm")
+    let Some(built) = Way::Component.build() else { return };
+    answers_golden(&built).await;
 }

@@ -40,8 +40,10 @@ pub fn canonical_json(value: &Value) -> String {
             Value::Object(map) => {
                 let mut entries: Vec<_> = map.iter().collect();
                 entries.sort_unstable_by_key(|(key, _)| *key);
-                let map: Map<_, _> =
-                    entries.into_iter().map(|(key, value)| (key.clone(), sorted(value).into_owned())).collect();
+                let map: Map<_, _> = entries
+                    .into_iter()
+                    .map(|(key, value)| (key.clone(), sorted(value).into_owned()))
+                    .collect();
                 Cow::Owned(Value::Object(map))
             }
             Value::Array(items) => {

@@ -87,7 +87,12 @@ fn stale(old: &Object, new: &Object) -> bool {
 }
 
 impl State {
-    pub(super) fn apply_foo(&mut self, object: Arc<Object>, wants: Option<&str>, origin: Origin) -> Vec<Wake> {
+    pub(super) fn apply_foo(
+        &mut self,
+        object: Arc<Object>,
+        wants: Option<&str>,
+        origin: Origin,
+    ) -> Vec<Wake> {
         let key = key_of(&object);
         self.listed(Kind::Foo, &key, origin);
         let old = self.foos.get_mut(&key);
@@ -139,19 +144,19 @@ impl State {
 
     pub(super) fn apply_deployment(&mut self, seen: Seen, origin: Origin) -> Vec<Wake> {
         match seen {
-            Seen::OfFoo(object) => self.apply_owned(object, origin),
-            Seen::Foreign { key, uid } => self.apply_foreign(key, uid, origin),
+            Seen::OfFoo(object) => self.apply_owned(&object, origin),
+            Seen::Foreign { key, uid } => self.apply_foreign(&key, uid, origin),
         }
     }
 
-    fn apply_owned(&mut self, object: Arc<Object>, origin: Origin) -> Vec<Wake> {
-        let key = key_of(&object);
+    fn apply_owned(&mut self, object: &Arc<Object>, origin: Origin) -> Vec<Wake> {
+        let key = key_of(object);
         self.listed(Kind::Deployment, &key, origin);
         if origin == Origin::Write && self.deleted_uids.contains(&object.meta.uid) {
             return Vec::new();
         }
         if let Some(old) = self.deployments.get_mut(&key)
-            && !old.takes(&object, origin)
+            && !old.takes(object, origin)
         {
             return Vec::new();
         }
@@ -183,19 +188,19 @@ impl State {
         }
     }
 
-    fn apply_foreign(&mut self, key: Key, uid: String, origin: Origin) -> Vec<Wake> {
-        self.listed(Kind::Deployment, &key, origin);
+    fn apply_foreign(&mut self, key: &Key, uid: String, origin: Origin) -> Vec<Wake> {
+        self.listed(Kind::Deployment, key, origin);
         let mut wakes = Vec::new();
-        if let Some(old) = self.deployments.remove(&key) {
+        if let Some(old) = self.deployments.remove(key) {
             // Ownership ended: for the Foo that had it, it is as good as deleted.
-            self.disown(&key, &old.object);
+            self.disown(key, &old.object);
             if let Some(owner) = &old.object.meta.owner {
                 wakes.push(Wake::Now(Key::new(&key.namespace, &owner.name)));
             }
         }
-        self.taken.insert(hash(&key));
-        if self.wanted.contains_key(&key) && self.foreign.insert(key.clone(), uid.clone()) != Some(uid) {
-            self.wake_wanting(&key, &mut wakes);
+        self.taken.insert(hash(key));
+        if self.wanted.contains_key(key) && self.foreign.insert(key.clone(), uid.clone()) != Some(uid) {
+            self.wake_wanting(key, &mut wakes);
         }
         if origin == Origin::Write { Vec::new() } else { wakes }
     }

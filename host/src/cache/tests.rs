@@ -75,9 +75,12 @@ fn wake_a_change_of_the_foo_wakes_and_a_change_of_its_status_is_drift() {
     assert_eq!(foo("a", "web", 1).apply(&cache, Origin::List), [Wake::Start(key("a"))]);
     assert_eq!(foo("b", "web-b", 2).apply(&cache, Origin::Watch), now("b"));
     assert_eq!(foo("a", "web", 3).with("/metadata/generation", 2).apply(&cache, Origin::Watch), now("a"));
-    let annotated = || foo("a", "web", 4).with("/metadata/generation", 2).with("/metadata/annotations", json!({"x": "y"}));
+    let annotated = || {
+        foo("a", "web", 4).with("/metadata/generation", 2).with("/metadata/annotations", json!({"x": "y"}))
+    };
     assert_eq!(annotated().apply(&cache, Origin::Watch), now("a"));
-    let status = annotated().with("/metadata/resourceVersion", "5").with("/status", json!({"availableReplicas": 1}));
+    let status =
+        annotated().with("/metadata/resourceVersion", "5").with("/status", json!({"availableReplicas": 1}));
     assert_eq!(status.apply(&cache, Origin::Watch), [Wake::Drift(key("a"))]);
 }
 
@@ -88,7 +91,9 @@ fn wake_an_event_about_a_version_that_is_known_or_older_wakes_nobody() {
     assert!(foo("a", "web", 5).apply(&cache, Origin::Watch).is_empty());
     assert!(foo("a", "old", 4).apply(&cache, Origin::Watch).is_empty());
     deployment("web", "a", 7).apply(&cache, Origin::Watch);
-    assert!(deployment("web", "a", 6).with("/metadata/generation", 9).apply(&cache, Origin::Watch).is_empty());
+    assert!(
+        deployment("web", "a", 6).with("/metadata/generation", 9).apply(&cache, Origin::Watch).is_empty()
+    );
     assert!(matches!(child(&cache, "a"), ChildView::Owned(object) if object.meta.generation == 1));
 }
 
@@ -99,7 +104,10 @@ fn wake_a_childs_spec_owner_and_deletion_wake_and_its_status_is_drift() {
     assert_eq!(deployment("web", "a", 2).apply(&cache, Origin::Watch), now("a"));
     let status = deployment("web", "a", 3).with("/status", json!({"readyReplicas": 1}));
     assert_eq!(status.apply(&cache, Origin::Watch), [Wake::Drift(key("a"))]);
-    assert_eq!(deployment("web", "a", 4).with("/metadata/generation", 2).apply(&cache, Origin::Watch), now("a"));
+    assert_eq!(
+        deployment("web", "a", 4).with("/metadata/generation", 2).apply(&cache, Origin::Watch),
+        now("a")
+    );
     foo("b", "other", 5).apply(&cache, Origin::List);
     let wakes = deployment("web", "b", 6).with("/metadata/generation", 2).apply(&cache, Origin::Watch);
     assert!(wakes.contains(&Wake::Now(key("a"))) && wakes.contains(&Wake::Now(key("b"))), "{wakes:?}");
@@ -177,7 +185,10 @@ fn terminating_a_deleted_deployment_counts_as_gone_only_after_its_delete_event()
     deployment("web", "a", 2).apply(&cache, Origin::Watch);
     cache.mark_deleting(&key("web"), "uid-web");
     assert!(matches!(child(&cache, "a"), ChildView::Terminating(_)));
-    assert!(deployment("web", "a", 2).apply(&cache, Origin::Watch).is_empty(), "a stale event changes nothing");
+    assert!(
+        deployment("web", "a", 2).apply(&cache, Origin::Watch).is_empty(),
+        "a stale event changes nothing"
+    );
     assert!(matches!(child(&cache, "a"), ChildView::Terminating(_)));
     assert_eq!(cache.delete_deployment(&key("web"), "uid-web"), now("a"));
     assert!(matches!(child(&cache, "a"), ChildView::Absent));

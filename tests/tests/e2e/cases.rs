@@ -2,7 +2,9 @@
 //! recorder, 10 in the cache, 21, 22 and 25 in the work queue, 26, 46, 48 and 55 in the engine.
 
 use serde_json::{Value, json};
-use tests::objects::{at, condition, deployment_path, events_path, foo, foo_path, generation, ready, scripted};
+use tests::objects::{
+    at, condition, deployment_path, events_path, foo, foo_path, generation, ready, scripted,
+};
 use tests::{Crd, World, api, guests};
 
 #[tokio::test]
@@ -53,7 +55,7 @@ async fn case_03_a_converged_foo_writes_nothing_and_calls_the_guest_at_resyncs_o
 
 #[tokio::test]
 async fn case_04_server_defaults_are_no_drift_and_a_field_left_out_is_gone_with_one_change_of_generation() {
-    let world = World::builder().guest(guests::scripted()).start().await;
+    let world = World::builder().guest(&guests::scripted()).start().await;
     let manifest = |extra: Value| {
         let mut spec = json!({
             "selector": {"matchLabels": {"x": "y"}},
@@ -88,7 +90,9 @@ async fn case_04_server_defaults_are_no_drift_and_a_field_left_out_is_gone_with_
         let before = generation(&world.until_deployment("web", "there", |_| true).await);
         world.change("a", json!({"metadata": {"annotations": {"script/answer": answer}}})).await;
         let wanted = json!(limit.unwrap_or(10));
-        let after = world.until_deployment("web", "changed", |d| at(d, "/spec/revisionHistoryLimit") == &wanted).await;
+        let after = world
+            .until_deployment("web", "changed", |d| at(d, "/spec/revisionHistoryLimit") == &wanted)
+            .await;
         world.until_quiet().await;
         assert_eq!(generation(&after), before + 1);
         assert_eq!(world.writes_of("deployments").len(), requests, "{:#?}", world.writes_of("deployments"));
@@ -98,12 +102,15 @@ async fn case_04_server_defaults_are_no_drift_and_a_field_left_out_is_gone_with_
 
 #[tokio::test]
 async fn case_06_a_foo_that_always_fails_is_told_in_few_events() {
-    let world = World::builder().guest(guests::scripted()).start().await;
+    let world = World::builder().guest(&guests::scripted()).start().await;
     world.create(&scripted("a", "web", &[("error", "retry: no luck")])).await;
     world.until_event("a", "GuestRetry").await;
     api::until("twelve attempts", async || world.guest_calls() >= 12).await;
     assert!(world.events("a").await.len() <= 5);
-    let foo = world.api.until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["reason"] == "GuestRetry").await;
+    let foo = world
+        .api
+        .until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["reason"] == "GuestRetry")
+        .await;
     assert_eq!(condition(&foo, "Reconciling")["status"], "True");
     assert!(condition(&foo, "Ready")["message"].as_str().is_some_and(|message| message.contains("no luck")));
     // A change of the Foo runs at once, past the backoff.
@@ -209,7 +216,10 @@ async fn case_28_a_rename_waits_until_the_new_one_is_available_and_keeps_the_old
         .await;
     assert_eq!(condition(&told, "Ready")["status"], "False");
     world.until_quiet().await;
-    assert!(world.api.get(&deployment_path("web-a")).await.is_some(), "both stay until the new one is available");
+    assert!(
+        world.api.get(&deployment_path("web-a")).await.is_some(),
+        "both stay until the new one is available"
+    );
     // And a name that is somebody else's.
     world.api.create(&deployment_path(""), &tests::deployment("theirs")).await;
     world.change("a", json!({"spec": {"deploymentName": "theirs"}})).await;
@@ -287,24 +297,31 @@ async fn case_34_names_that_kubernetes_takes_work_and_the_others_are_told_once()
         world.create(&foo(&name, &format!("web-{}", name.len()))).await;
         world.until_ready(&name).await;
         let made = world.until_deployment(&format!("web-{}", name.len()), "there", |_| true).await;
-        let label = at(&made, "/spec/template/metadata/labels/controller").as_str().unwrap_or_default().to_owned();
+        let label =
+            at(&made, "/spec/template/metadata/labels/controller").as_str().unwrap_or_default().to_owned();
         assert!(label.len() <= 63 && (name.len() > 63 || label == name), "{label}");
     }
-    for (name, wants) in [("b1", long(254)), ("b2", String::new()), ("b3", "A_b".into()), ("b4", "a/b".into())] {
+    for (name, wants) in
+        [("b1", long(254)), ("b2", String::new()), ("b3", "A_b".into()), ("b4", "a/b".into())]
+    {
         world.create(&foo(name, &wants)).await;
         world.until_event(name, "InvalidSpec").await;
-        let told = world.api.until(&foo_path(name), "stalled", |foo| condition(foo, "Stalled")["status"] == "True").await;
+        let told = world
+            .api
+            .until(&foo_path(name), "stalled", |foo| condition(foo, "Stalled")["status"] == "True")
+            .await;
         assert_eq!(condition(&told, "Ready")["status"], "False");
     }
     world.until_quiet().await;
     let events = world.api.list(&events_path()).await;
-    let told = events.iter().filter(|event| event["reason"] == "InvalidSpec").map(|event| event["count"].clone());
+    let told =
+        events.iter().filter(|event| event["reason"] == "InvalidSpec").map(|event| event["count"].clone());
     assert_eq!(told.collect::<Vec<_>>(), [1, 1, 1, 1]);
 }
 
 #[tokio::test]
 async fn case_36_and_30_a_manifest_that_reaches_beyond_the_foo_is_refused_before_any_write() {
-    let world = World::builder().guest(guests::scripted()).start().await;
+    let world = World::builder().guest(&guests::scripted()).start().await;
     for (name, metadata, said) in [
         ("a", json!({"namespace": "kube-system"}), "namespace"),
         ("b", json!({"name": "other"}), "name"),
@@ -312,7 +329,8 @@ async fn case_36_and_30_a_manifest_that_reaches_beyond_the_foo_is_refused_before
         ("d", json!({"ownerReferences": []}), "ownerReferences"),
         ("e", json!({"finalizers": ["x/y"]}), "finalizers"),
     ] {
-        let answer = json!([{"ApplyDeployment": json!({"metadata": metadata, "spec": {}}).to_string()}]).to_string();
+        let answer =
+            json!([{"ApplyDeployment": json!({"metadata": metadata, "spec": {}}).to_string()}]).to_string();
         world.create(&scripted(name, &format!("web-{name}"), &[("answer", &answer)])).await;
         let event = world.until_event(name, "InvalidAnswer").await;
         assert!(event["message"].as_str().is_some_and(|message| message.contains(said)), "{event}");
@@ -326,11 +344,14 @@ async fn case_58_a_broken_guest_alive_not_ready_and_mended_without_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("guest.wasm");
     std::fs::write(&path, b"no wasm").expect("written");
-    let world = World::builder().guest(path.clone()).start().await;
+    let world = World::builder().guest(&path).start().await;
     let address = world.controller.as_ref().expect("runs").address;
     let health = api::Api::new(&format!("http://{address}"));
     api::until("it says what is wrong", async || {
-        health.text("/readyz").await.is_some_and(|(code, text)| code == 500 && text.contains("not a WebAssembly file"))
+        health
+            .text("/readyz")
+            .await
+            .is_some_and(|(code, text)| code == 500 && text.contains("not a WebAssembly file"))
     })
     .await;
     assert_eq!(health.text("/healthz").await.map(|(code, _)| code), Some(200));

@@ -21,7 +21,10 @@ async fn definition_terminating_a_deployment_on_its_way_out_is_waited_for() {
     let world = World::start().await;
     world.create(&foo("a", "web")).await;
     world.until_ready("a").await;
-    world.api.merge(&deployment_path("web"), &json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+    world
+        .api
+        .merge(&deployment_path("web"), &json!({"metadata": {"finalizers": ["example.com/hold"]}}))
+        .await;
     world.api.delete(&deployment_path("web")).await;
     let waiting = world
         .api
@@ -29,7 +32,8 @@ async fn definition_terminating_a_deployment_on_its_way_out_is_waited_for() {
         .await;
     assert_eq!(condition(&waiting, "Ready")["status"], "False");
     world.until_quiet().await;
-    let held = world.until_deployment("web", "held", |d| !at(d, "/metadata/deletionTimestamp").is_null()).await;
+    let held =
+        world.until_deployment("web", "held", |d| !at(d, "/metadata/deletionTimestamp").is_null()).await;
     world.api.merge(&deployment_path("web"), &json!({"metadata": {"finalizers": null}})).await;
     world.until_deployment("web", "new", |d| at(d, "/metadata/uid") != at(&held, "/metadata/uid")).await;
     world.until_ready("a").await;
@@ -38,7 +42,13 @@ async fn definition_terminating_a_deployment_on_its_way_out_is_waited_for() {
 #[tokio::test]
 async fn definition_terminating_a_namespace_ends_the_work_quietly() {
     let world = World::start().await;
-    world.api.create("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gone"}})).await;
+    world
+        .api
+        .create(
+            "/api/v1/namespaces",
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gone"}}),
+        )
+        .await;
     let mut there = foo("a", "web");
     there["metadata"]["namespace"] = "gone".into();
     let foos = foo_path("").replace("default", "gone");
@@ -67,7 +77,8 @@ async fn definition_own_writes_are_seen_at_once_one_create_however_many_wake_ups
 async fn definition_ready_follows_the_deployment_and_is_what_kubectl_wait_asks_for() {
     let world = World::builder().no_kubelet().start().await;
     world.create(&foo("a", "web")).await;
-    let waiting = world.api.until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["status"] == "False").await;
+    let waiting =
+        world.api.until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["status"] == "False").await;
     assert_eq!(condition(&waiting, "Reconciling")["status"], "True");
     assert_eq!(at(&waiting, "/status/observedGeneration"), 1);
     let status = json!({"status": {
@@ -85,7 +96,8 @@ async fn definition_ready_follows_the_deployment_and_is_what_kubectl_wait_asks_f
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"},
     ]}});
     world.api.merge(&format!("{}/status", deployment_path("web")), &stuck).await;
-    let stalled = world.api.until(&foo_path("a"), "stalled", |foo| condition(foo, "Stalled")["status"] == "True").await;
+    let stalled =
+        world.api.until(&foo_path("a"), "stalled", |foo| condition(foo, "Stalled")["status"] == "True").await;
     assert_eq!(condition(&stalled, "Ready")["status"], "False");
     assert!(condition(&stalled, "Reconciling").is_null());
 }
@@ -97,7 +109,11 @@ async fn definition_synced_is_recorded_for_a_change_of_the_deployment_and_not_fo
     world.until_ready("a").await;
     world.until_quiet().await;
     let events = world.events("a").await;
-    assert_eq!((events.len(), &events[0]["count"]), (1, &json!(1)), "one create, though several status writes");
+    assert_eq!(
+        (events.len(), &events[0]["count"]),
+        (1, &json!(1)),
+        "one create, though several status writes"
+    );
     world.change("a", json!({"spec": {"replicas": 2}})).await;
     api::until("told again", async || {
         let events = world.events("a").await;
@@ -113,7 +129,13 @@ async fn invariant_4_a_deployment_whose_owner_reference_was_taken_away_is_left_a
     world.until_ready("a").await;
     world.until_quiet().await;
     world.cluster.clear_requests();
-    world.api.merge(&deployment_path("web"), &json!({"metadata": {"ownerReferences": null}, "spec": {"replicas": 7}})).await;
+    world
+        .api
+        .merge(
+            &deployment_path("web"),
+            &json!({"metadata": {"ownerReferences": null}, "spec": {"replicas": 7}}),
+        )
+        .await;
     world.until_event("a", "ErrResourceExists").await;
     world.until_quiet().await;
     assert_eq!(world.writes_of("deployments"), []);
@@ -122,7 +144,13 @@ async fn invariant_4_a_deployment_whose_owner_reference_was_taken_away_is_left_a
 #[tokio::test]
 async fn invariant_8_one_namespace_is_all_that_is_served_when_asked_for() {
     let world = World::builder().flags(&["--namespace", "other"]).start().await;
-    world.api.create("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})).await;
+    world
+        .api
+        .create(
+            "/api/v1/namespaces",
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}),
+        )
+        .await;
     world.create(&foo("a", "web")).await;
     let mut there = foo("b", "web");
     there["metadata"]["namespace"] = "other".into();

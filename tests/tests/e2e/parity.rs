@@ -7,7 +7,8 @@ use tests::{Crd, World, api};
 #[tokio::test]
 async fn parity_api_the_upstream_example_is_served_as_it_is() {
     let world = World::start().await;
-    let text = std::fs::read_to_string(tests::guests::root().join("artifacts/examples/example-foo.yaml")).unwrap();
+    let text =
+        std::fs::read_to_string(tests::guests::root().join("artifacts/examples/example-foo.yaml")).unwrap();
     let mut example: serde_json::Value = serde_yaml_ng::from_str(&text).unwrap();
     example["metadata"]["namespace"] = "default".into();
     world.create(&example).await;
@@ -46,7 +47,9 @@ async fn parity_names_manager_source_reason_and_message_are_the_originals() {
     let made = world.until_deployment("web", "there", |_| true).await;
     for (object, subresource) in [(&made, json!(null)), (&foo, json!("status"))] {
         let entries = at(object, "/metadata/managedFields").as_array().cloned().unwrap_or_default();
-        let ours = entries.iter().find(|entry| entry["subresource"] == subresource && entry["manager"] == "sample-controller");
+        let ours = entries
+            .iter()
+            .find(|entry| entry["subresource"] == subresource && entry["manager"] == "sample-controller");
         assert!(ours.is_some(), "{entries:?}");
     }
     let event = world.until_event("a", "Synced").await;
@@ -101,7 +104,10 @@ async fn parity_sync_3_a_missing_deployment_is_created_by_post_with_the_field_ma
     world.until_quiet().await;
     let writes = world.writes_of("deployments");
     assert_eq!(writes.len(), 1);
-    assert_eq!((writes[0].method.as_str(), writes[0].query.as_str()), ("POST", "fieldManager=sample-controller"));
+    assert_eq!(
+        (writes[0].method.as_str(), writes[0].query.as_str()),
+        ("POST", "fieldManager=sample-controller")
+    );
     world.api.delete(&deployment_path("web")).await;
     api::until("it is back", async || world.api.get(&deployment_path("web")).await.is_some()).await;
 }
@@ -111,7 +117,10 @@ async fn parity_sync_4_a_foreign_deployment_blocks_with_backoff_and_serves_when_
     let world = World::start().await;
     world.api.create(&deployment_path(""), &tests::deployment("web")).await;
     world.create(&foo("a", "web")).await;
-    let foo = world.api.until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["reason"] == "ErrResourceExists").await;
+    let foo = world
+        .api
+        .until(&foo_path("a"), "told", |foo| condition(foo, "Ready")["reason"] == "ErrResourceExists")
+        .await;
     assert_eq!(condition(&foo, "Reconciling")["status"], "True");
     assert!(at(&foo, "/status/availableReplicas").is_null() || at(&foo, "/status/availableReplicas") == 0);
     assert_eq!(world.events("a").await.len(), 1);
@@ -229,7 +238,10 @@ async fn parity_a_foo_being_deleted_no_guest_call_and_no_create() {
     world.until_quiet().await;
     let calls = world.guest_calls();
     world.api.delete(&foo_path("a")).await;
-    world.api.until(&foo_path("a"), "terminating", |foo| !at(foo, "/metadata/deletionTimestamp").is_null()).await;
+    world
+        .api
+        .until(&foo_path("a"), "terminating", |foo| !at(foo, "/metadata/deletionTimestamp").is_null())
+        .await;
     world.api.delete(&deployment_path("web")).await;
     world.api.until_gone(&deployment_path("web")).await;
     world.until_quiet().await;

@@ -1,9 +1,9 @@
-//! The four tests of the Go sample-controller (controller_test.go), by name.
+//! The four tests of the Go sample-controller (`controller_test.go`), by name.
 
 use tests::objects::{at, condition, deployment, deployment_path, foo, foo_path, generation};
 use tests::{World, api};
 
-/// Go's TestCreatesDeployment: a Foo without a Deployment gets one, and a status.
+/// Go's `TestCreatesDeployment`: a Foo without a Deployment gets one, and a status.
 #[tokio::test]
 async fn test_creates_deployment() {
     let world = World::builder().no_kubelet().start().await;
@@ -17,7 +17,7 @@ async fn test_creates_deployment() {
     assert_eq!(world.writes_of("foos").len(), 1);
 }
 
-/// Go's TestDoNothing: a Foo whose Deployment is as it should be causes no write to it.
+/// Go's `TestDoNothing`: a Foo whose Deployment is as it should be causes no write to it.
 #[tokio::test]
 async fn test_do_nothing() {
     let mut world = World::start().await;
@@ -32,7 +32,7 @@ async fn test_do_nothing() {
     assert_eq!(world.writes(), []);
 }
 
-/// Go's TestUpdateDeployment: the Foo's replicas become the Deployment's, and only they change.
+/// Go's `TestUpdateDeployment`: the Foo's replicas become the Deployment's, and only they change.
 #[tokio::test]
 async fn test_update_deployment() {
     let world = World::start().await;
@@ -48,7 +48,7 @@ async fn test_update_deployment() {
     world.api.until(&foo_path("test"), "available", |foo| at(foo, "/status/availableReplicas") == 2).await;
 }
 
-/// Go's TestNotControlledByUs: a Deployment of that name which the Foo does not control is left alone.
+/// Go's `TestNotControlledByUs`: a Deployment of that name which the Foo does not control is left alone.
 #[tokio::test]
 async fn test_not_controlled_by_us() {
     let world = World::builder().no_kubelet().start().await;
@@ -57,7 +57,8 @@ async fn test_not_controlled_by_us() {
     let event = world.until_event("test", "ErrResourceExists").await;
     assert_eq!(event["type"], "Warning");
     assert_eq!(event["message"], r#"Resource "taken" already exists and is not managed by Foo"#);
-    let foo = world.api.until(&foo_path("test"), "told", |foo| condition(foo, "Ready")["status"] == "False").await;
+    let foo =
+        world.api.until(&foo_path("test"), "told", |foo| condition(foo, "Ready")["status"] == "False").await;
     assert_eq!(condition(&foo, "Ready")["reason"], "ErrResourceExists");
     assert_eq!(world.writes_of("deployments"), []);
     assert_eq!(world.api.get(&deployment_path("taken")).await, Some(theirs));

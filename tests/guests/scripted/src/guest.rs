@@ -4,7 +4,12 @@
 use bindings::samplecontroller::reconciler::{log, types};
 
 mod bindings {
-    #![allow(missing_docs, unreachable_pub, clippy::pedantic, reason = "generated; documented in the WIT file")]
+    #![allow(
+        missing_docs,
+        unreachable_pub,
+        clippy::pedantic,
+        reason = "generated; documented in the WIT file"
+    )]
 
     wit_bindgen::generate!({
         path: "../../../wit",
@@ -24,7 +29,8 @@ impl bindings::Guest for Scripted {
     ) -> Result<Vec<types::Action>, types::ReconcileError> {
         std::panic::set_hook(Box::new(|info| log::log(log::Level::Error, &info.to_string())));
         let script = |name: &str| {
-            let found = foo.metadata.annotations.iter().find(|(key, _)| key.strip_prefix("script/") == Some(name));
+            let found =
+                foo.metadata.annotations.iter().find(|(key, _)| key.strip_prefix("script/") == Some(name));
             found.map(|(_, value)| value.as_str())
         };
         if let Some(deed) = script("do")
