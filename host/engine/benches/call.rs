@@ -128,7 +128,7 @@ fn loads(criterion: &mut Criterion) {
         bencher.to_async(&runtime).iter(|| async { black_box(guest(&engine).await.from_cache()) });
     });
     let dir = tempfile::tempdir().expect("a directory");
-    let config = Config { cache_dir: Some(dir.path().to_owned()), ..Config::default() };
+    let config = Config { cache_dir: Some(dir.path().join("cache")), ..Config::default() };
     let engine = Engine::new(config).expect("an engine");
     runtime.block_on(guest(&engine));
     group.bench_function("from cache", |bencher| {
