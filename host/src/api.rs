@@ -1,5 +1,7 @@
 //! Single requests to the API server: a path, a body, an answer as JSON, a deadline each.
 
+use crate::client::Connection;
+use crate::gate::Gate;
 use foo_api::FIELD_MANAGER;
 use http::{Method, Request};
 use kube::core::Status;
@@ -40,6 +42,7 @@ pub enum Patch {
 #[derive(Clone)]
 pub struct ApiClient {
     client: kube::Client,
+    gate: Gate,
 }
 
 /// An error and its causes in one line.
@@ -57,9 +60,9 @@ pub fn chain(error: &dyn StdError) -> String {
 }
 
 impl ApiClient {
-    /// Sends through `client`.
-    pub fn new(client: kube::Client) -> Self {
-        Self { client }
+    /// Sends through `connection`, while its gate is open.
+    pub fn new(connection: &Connection) -> Self {
+        Self { client: connection.client.clone(), gate: connection.gate.clone() }
     }
 
     /// GET.
@@ -101,6 +104,7 @@ impl ApiClient {
             request = request.header(http::header::CONTENT_TYPE, content_type);
         }
         let request = request.body(body).map_err(|error| ApiError::Transport(error.to_string()))?;
+        self.gate.open().await;
         match tokio::time::timeout(REQUEST_TIMEOUT, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(ApiError::Refused(status)),

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[command(
     name = "foo-host",
     version,
-    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true,
     after_help = "Start here:\n  foo-host dev                 a Kubernetes API in memory and the controller, in one process\n  \
                   foo-host crd | kubectl apply -f -   install the Foo CRD in a cluster\n  \
                   foo-host --guest my.wasm     run with logic of your own (wit/reconciler.wit has the contract)\n\n\
@@ -57,12 +57,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "PATH", env = "FOO_HOST_GUEST")]
     pub guest: Option<PathBuf>,
 
-    /// A parameter that the guest finds in `foo.context.parameters`; may be repeated.
+    /// A parameter that the guest finds in `foo.context.parameters`; may be repeated (in the environment
+    /// variable: one a line).
     #[arg(
         long = "guest-param",
         value_name = "KEY=VALUE",
         env = "FOO_HOST_GUEST_PARAM",
-        value_delimiter = ','
+        value_delimiter = '\n'
     )]
     pub guest_params: Vec<String>,
 
@@ -110,7 +111,8 @@ pub struct ClusterArgs {
     #[arg(long, value_name = "NAME", env = "FOO_HOST_CONTEXT")]
     pub context: Option<String>,
 
-    /// The address of the API server; overrides the kubeconfig's.
+    /// The address of the API server; overrides the one of --kubeconfig. Without --kubeconfig or --context it
+    /// is used alone, without credentials.
     #[arg(long, value_name = "URL", env = "FOO_HOST_MASTER")]
     pub master: Option<String>,
 }
@@ -190,19 +192,19 @@ pub struct LimitArgs {
 #[command(next_help_heading = "Development API")]
 pub struct DevArgs {
     /// Serve the API alone, without a controller, the CRD or an example.
-    #[arg(long)]
+    #[arg(long, env = "FOO_HOST_DEV_API_ONLY")]
     pub api_only: bool,
 
     /// The port of the API on 127.0.0.1; 0 takes a free one.
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    #[arg(long, value_name = "PORT", default_value_t = 0, env = "FOO_HOST_DEV_PORT")]
     pub port: u16,
 
     /// Where the kubeconfig for it is written. Default: foo-host/dev/kubeconfig under the cache directory.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = "FOO_HOST_DEV_WRITE_KUBECONFIG")]
     pub write_kubeconfig: Option<PathBuf>,
 
     /// How long after a change a Deployment becomes available, as a kubelet would make it.
-    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    #[arg(long, value_name = "DURATION", default_value = "1s", env = "FOO_HOST_DEV_AVAILABLE_AFTER")]
     pub available_after: String,
 
     #[command(flatten)]

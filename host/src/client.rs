@@ -1,7 +1,9 @@
 //! From kubeconfig, flags or the pod's service account to a client with the timeouts that a controller needs.
 
 use crate::cli::ClusterArgs;
+use crate::gate::Gate;
 use anyhow::{Context as _, Result, anyhow, bail};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::time::Duration;
@@ -10,8 +12,19 @@ use std::time::Duration;
 /// what a person takes for a hang.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The client, and the server's address for messages.
-pub async fn connect(args: &ClusterArgs) -> Result<(Client, String)> {
+/// A way to talk to a cluster.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    /// Closed while the server wants no requests.
+    pub gate: Gate,
+    /// The server's address, for messages.
+    pub server: String,
+}
+
+/// Finds the cluster; nothing is sent yet.
+pub async fn connect(args: &ClusterArgs) -> Result<Connection> {
     let mut config = find(args).await?;
     // One plain request has its own, shorter timeout; this one is for lists and watches (kube has none).
     config.read_timeout = Some(READ_TIMEOUT);
@@ -28,8 +41,10 @@ pub async fn connect(args: &ClusterArgs) -> Result<(Client, String)> {
         );
     }
     let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).with_context(|| format!("no client for {server}"))?;
-    Ok((client, server.trim_end_matches('/').to_owned()))
+    let gate = Gate::default();
+    let builder = ClientBuilder::try_from(config).with_context(|| format!("no client for {server}"))?;
+    let client = builder.with_layer(&gate).build();
+    Ok(Connection { client, gate, server: server.trim_end_matches('/').to_owned() })
 }
 
 async fn find(args: &ClusterArgs) -> Result<Config> {
@@ -43,7 +58,7 @@ async fn find(args: &ClusterArgs) -> Result<Config> {
         }
         return Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(named);
     }
-    let has_default = std::env::var_os("KUBECONFIG").is_some()
+    let has_default = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
         || std::env::home_dir().is_some_and(|home| home.join(".kube/config").exists());
     if has_default && (master.is_none() || args.context.is_some()) {
         let mut config = Config::from_kubeconfig(&options).await.context("the kubeconfig")?;
@@ -58,10 +73,11 @@ async fn find(args: &ClusterArgs) -> Result<Config> {
     if args.context.is_some() {
         bail!("--context: there is no kubeconfig to take it from; give --kubeconfig");
     }
-    Config::incluster().map_err(|_| {
+    Config::incluster().map_err(|why| {
         anyhow!(
-            "no cluster found: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config, and this is no pod; \
-             try `foo-host dev` for one in memory"
+            "no cluster found: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config, and this is no pod ({}); \
+             try `foo-host dev` for one in memory",
+            crate::api::chain(&why)
         )
     })
 }

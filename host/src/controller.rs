@@ -2,6 +2,7 @@
 
 use crate::api::ApiClient;
 use crate::cache::Cache;
+use crate::client::Connection;
 use crate::events::EventSink;
 use crate::foo_schema::FooSchema;
 use crate::guest::{self, GuestSlot};
@@ -12,14 +13,14 @@ use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::serve;
 use crate::settings::Settings;
+use crate::standing::Standings;
 use crate::worker::Reconciler;
 use crate::writer::Writer;
 use anyhow::{Context as _, Result};
 use guest_engine::Engine;
 use plan::Kind;
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -29,10 +30,13 @@ use workqueue::{Priority, WorkQueue};
 /// that Kubernetes gives a pod.
 const FINISH_WITHIN: Duration = Duration::from_secs(20);
 
+/// How often a CRD that lacks something is looked at again. One small read; none while it lacks nothing.
+const LOOK_AT_CRD: Duration = Duration::from_secs(10);
+
 /// A controller that is set up and can run.
 pub struct Controller {
     settings: Settings,
-    client: kube::Client,
+    connection: Connection,
     engine: Engine,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -41,7 +45,7 @@ pub struct Controller {
 
 impl Controller {
     /// Checks what can be wrong before anything runs: the guest's path, the address for metrics.
-    pub async fn new(settings: Settings, client: kube::Client) -> Result<Self> {
+    pub async fn new(settings: Settings, connection: Connection) -> Result<Self> {
         if let Some(path) = &settings.guest {
             guest::check_path(path)?;
         }
@@ -56,7 +60,7 @@ impl Controller {
             ..guest_engine::Config::default()
         })
         .context("the engine")?;
-        Ok(Self { settings, client, engine, health: Arc::default(), metrics: Metrics::new()?, listener })
+        Ok(Self { settings, connection, engine, health: Arc::default(), metrics: Metrics::new()?, listener })
     }
 
     /// Where metrics and health are served, if they are.
@@ -76,18 +80,18 @@ impl Controller {
 
     /// Runs until `stop`; then the runs in flight finish, and queued keys are left to the next start.
     pub async fn run(self, stop: CancellationToken) -> Result<()> {
-        let Self { settings, client, engine, health, metrics, listener } = self;
+        let Self { settings, connection, engine, health, metrics, listener } = self;
         let cache = Arc::new(Cache::default());
         let queue: WorkQueue<Key> =
             WorkQueue::new(workqueue::Config { observer: metrics.clone(), ..workqueue::Config::default() });
-        let api = ApiClient::new(client.clone());
+        let api = ApiClient::new(&connection);
         let slot = Arc::new(GuestSlot::default());
         let schema = Arc::new(FooSchema::new(api.clone()));
         let mut background = JoinSet::new();
 
         health.expect(guest::CHECK, "loading");
         let mut needed = vec![guest::CHECK.to_owned()];
-        for informer in informers(&settings, &client, &cache, &queue, &health) {
+        for informer in informers(&settings, &connection, &cache, &queue, &health) {
             health.expect(&informer.label(), "listing");
             needed.push(informer.label());
             background.spawn(informer.run());
@@ -127,14 +131,15 @@ impl Controller {
                 schema: schema.clone(),
                 recorder,
                 metrics: metrics.clone(),
-                told: Mutex::new(HashMap::new()),
+                standings: Standings::default(),
             });
             for _ in 0..settings.workers {
                 workers.spawn(reconciler.clone().work());
             }
             if let Some(period) = settings.resync {
-                background.spawn(resync(period, cache, queue.clone(), schema));
+                background.spawn(resync(period, cache.clone(), queue.clone()));
             }
+            background.spawn(follow_crd(schema, cache, queue.clone()));
             stop.cancelled().await;
         } else {
             drop(recorder);
@@ -150,7 +155,7 @@ impl Controller {
 
 fn informers(
     settings: &Settings,
-    client: &kube::Client,
+    connection: &Connection,
     cache: &Arc<Cache>,
     queue: &WorkQueue<Key>,
     health: &Arc<Health>,
@@ -161,22 +166,35 @@ fn informers(
         settings.namespaces.iter().cloned().map(Some).collect()
     };
     let new = |kind, scope: &Option<String>| {
-        Informer::new(kind, scope.clone(), client.clone(), cache.clone(), queue.clone(), health.clone())
+        Informer::new(kind, scope.clone(), connection, cache.clone(), queue.clone(), health.clone())
     };
     scopes.iter().flat_map(|scope| [new(Kind::Foo, scope), new(Kind::Deployment, scope)]).collect()
 }
 
-/// Looks at every Foo again, as a plain add behind what changed, and at the CRD if it lacked something.
-async fn resync(period: Duration, cache: Arc<Cache>, queue: WorkQueue<Key>, schema: Arc<FooSchema>) {
+/// Looks at every Foo again, as a plain add behind what changed.
+async fn resync(period: Duration, cache: Arc<Cache>, queue: WorkQueue<Key>) {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        schema.refresh_if_limited().await;
-        for key in cache.foo_keys() {
-            queue.add(key, Priority::Background);
+        enqueue_all(&cache, &queue);
+    }
+}
+
+/// Looks at a CRD that lacked something again; when it has grown, each Foo's status is due.
+async fn follow_crd(schema: Arc<FooSchema>, cache: Arc<Cache>, queue: WorkQueue<Key>) {
+    loop {
+        tokio::time::sleep(LOOK_AT_CRD).await;
+        if schema.grown().await {
+            enqueue_all(&cache, &queue);
         }
+    }
+}
+
+fn enqueue_all(cache: &Cache, queue: &WorkQueue<Key>) {
+    for key in cache.foo_keys() {
+        queue.add(key, Priority::Background);
     }
 }
 

@@ -15,6 +15,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// How long the first run is told: a guest of the user's own may do something else with the example.
+const NARRATE_FOR: Duration = Duration::from_secs(20);
+
 /// The example of the Go sample-controller.
 const EXAMPLE: &str = include_str!("../../artifacts/examples/example-foo.yaml");
 
@@ -67,10 +70,10 @@ async fn serve(
     let mut flags = args.run.cluster.clone();
     flags.kubeconfig = Some(kubeconfig.to_owned());
     (flags.context, flags.master) = (None, None);
-    let (client, _) = client::connect(&flags).await?;
-    let controller = Controller::new(settings, client.clone()).await?;
+    let connection = client::connect(&flags).await?;
+    let api = ApiClient::new(&connection);
+    let controller = Controller::new(settings, connection).await?;
     let metrics = controller.metrics_addr();
-    let api = ApiClient::new(client);
     install(&api).await?;
     let controller = tokio::spawn(controller.run(stop.clone()));
 
@@ -82,8 +85,11 @@ async fn serve(
     writeln!(out, "Applied artifacts/examples/example-foo.yaml. What happens:\n")?;
     tokio::select! {
         () = stop.cancelled() => {}
-        result = narrate(&api, &mut out) => {
-            result?;
+        told = tokio::time::timeout(NARRATE_FOR, narrate(&api, &mut out)) => {
+            match told {
+                Ok(told) => told?,
+                Err(_) => writeln!(out, "  …not yet: `kubectl describe foo example-foo` and the log say why")?,
+            }
             next_steps(&mut out, kubeconfig, metrics)?;
         }
     }

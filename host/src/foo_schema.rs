@@ -65,10 +65,13 @@ impl FooSchema {
     }
 
     /// Reads it again if something was missing when last looked at: the CRD may have been replaced since.
-    pub async fn refresh_if_limited(&self) {
-        if !self.get().missing().is_empty() {
+    /// Whether it takes more than before.
+    pub async fn grown(&self) -> bool {
+        let missing = self.get().missing().len();
+        if missing > 0 {
             self.refresh().await;
         }
+        self.get().missing().len() < missing
     }
 
     /// The server does not serve `/status` of a Foo.

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The default guest, prebuilt by `make guest`.
 pub const BUILT_IN: &[u8] = include_bytes!("../../artifacts/foo_reconciler.wasm");
@@ -19,6 +19,10 @@ pub const CHECK: &str = "guest";
 
 /// How often the file of a guest that does not load is looked at.
 const POLL: Duration = Duration::from_millis(500);
+
+/// A file that did not change is tried again after this: what failed may have been the machine (no memory, no
+/// processes, a mode that was mended).
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// A loaded guest with its parameters.
 #[derive(Debug)]
@@ -67,10 +71,11 @@ pub async fn load(
 ) {
     let name =
         path.as_ref().map_or_else(|| "the built-in guest".to_owned(), |path| path.display().to_string());
-    let mut tried: Option<(SystemTime, u64)> = None;
+    let mut tried: Option<(Option<(SystemTime, u64)>, Instant)> = None;
+    let mut said = String::new();
     loop {
         let stamp = path.as_deref().and_then(stamp);
-        if tried.is_none() || stamp.is_some() && stamp != tried {
+        if tried.is_none_or(|(old, when)| (stamp.is_some() && stamp != old) || when.elapsed() >= AGAIN) {
             match try_load(engine, path.as_deref()).await {
                 Ok(guest) => {
                     let identity = GuestIdentity {
@@ -78,22 +83,19 @@ pub async fn load(
                         version: guest.version().map(str::to_owned),
                         parameters_digest: parameters_digest(&parameters),
                     };
-                    tracing::info!(
-                        digest = %identity.digest,
-                        version = identity.version.as_deref().unwrap_or("-"),
-                        name = guest.name().unwrap_or("-"),
-                        "loaded {name}"
-                    );
+                    tracing::info!(digest = %identity.digest, "{name} decides from now on");
                     slot.set(ActiveGuest { guest, identity, parameters });
                     health.good(CHECK);
                     return;
                 }
+                Err(why) if why == said => tracing::debug!("still cannot load {name}: {why}"),
                 Err(why) => {
                     tracing::error!("cannot load {name}: {why}; waiting for a better one");
                     health.bad(CHECK, &why);
+                    said = why;
                 }
             }
-            tried = stamp.or(Some((SystemTime::UNIX_EPOCH, 0)));
+            tried = Some((stamp, Instant::now()));
         }
         tokio::time::sleep(POLL).await;
     }

@@ -38,27 +38,6 @@ impl Health {
         self.set(name, Check::Failing(why.to_owned()));
     }
 
-    /// An informer's list is complete.
-    pub fn synced(&self, informer: &str) {
-        self.good(informer);
-    }
-
-    /// An informer that failed works again; ready only once its list is complete.
-    pub fn watch_works(&self, informer: &str) {
-        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(check @ Check::Failing(_)) = checks.get_mut(informer) {
-            *check = Check::Waiting("listing".into());
-        }
-    }
-
-    /// An informer cannot reach what it watches. One that was synced goes on serving from what it knows.
-    pub fn watch_fails(&self, informer: &str, why: &str) {
-        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        if checks.get(informer) != Some(&Check::Good) {
-            checks.insert(informer.to_owned(), Check::Failing(why.to_owned()));
-        }
-    }
-
     /// Whether every part is good.
     pub fn ready(&self) -> bool {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner).values().all(|check| *check == Check::Good)

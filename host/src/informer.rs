@@ -4,21 +4,30 @@
 //! not installed yet, a role that lacks a verb are all mended without a restart.
 
 use crate::cache::{Cache, Origin, Seen, Wake};
+use crate::client::Connection;
+use crate::gate::{Gate, jitter};
 use crate::health::Health;
 use crate::key::Key;
 use foo_api::{GROUP, KIND};
 use futures::{Stream, StreamExt as _};
 use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::Status;
 use kube::runtime::watcher::{self, Event};
 use plan::{Kind, Object};
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use workqueue::{Priority, WorkQueue};
 
 /// The server ends each watch after this; with kube's 5 s on top, a connection that died in silence is found
 /// within 50 s.
 const WATCH_SECONDS: u32 = 45;
+
+/// Longer than one attempt to open a watch takes (kube connects for 30 s at most).
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// A failure that stays the same is said again after this.
+const REMIND_AFTER: Duration = Duration::from_mins(5);
 
 /// First and longest pause between attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
@@ -31,6 +40,20 @@ pub struct Informer {
     cache: Arc<Cache>,
     queue: WorkQueue<Key>,
     health: Arc<Health>,
+    gate: Gate,
+}
+
+/// How an informer fares, across watches that broke.
+#[derive(Default)]
+struct Progress {
+    /// A list was complete.
+    synced: bool,
+    /// Failures since the last success.
+    failures: u32,
+    /// What was said about the failure, and when.
+    said: Option<(String, Instant)>,
+    /// UIDs of objects that cannot be read, each said once.
+    warned: HashSet<String>,
 }
 
 /// The resource that `kind` is served under.
@@ -53,17 +76,18 @@ impl Informer {
     pub fn new(
         kind: Kind,
         namespace: Option<String>,
-        client: kube::Client,
+        connection: &Connection,
         cache: Arc<Cache>,
         queue: WorkQueue<Key>,
         health: Arc<Health>,
     ) -> Self {
         let resource = resource(kind);
+        let client = connection.client.clone();
         let api = match &namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        Self { kind, namespace, api, cache, queue, health }
+        Self { kind, namespace, api, cache, queue, health, gate: connection.gate.clone() }
     }
 
     /// `foos.samplecontroller.k8s.io`, with the namespace where there is one.
@@ -80,50 +104,86 @@ impl Informer {
 
     /// Runs until dropped.
     pub async fn run(self) {
-        let config = watcher::Config::default().timeout(WATCH_SECONDS);
-        let stream = watcher::watcher(self.api.clone(), config);
-        self.follow(stream).await;
+        let mut progress = Progress::default();
+        loop {
+            let config = watcher::Config::default().timeout(WATCH_SECONDS);
+            self.follow(watcher::watcher(self.api.clone(), config), &mut progress).await;
+        }
     }
 
-    async fn follow(&self, stream: impl Stream<Item = watcher::Result<Event<DynamicObject>>>) {
+    /// Follows one watcher until it has to begin with a list again.
+    async fn follow(
+        &self,
+        stream: impl Stream<Item = watcher::Result<Event<DynamicObject>>>,
+        progress: &mut Progress,
+    ) {
         let mut stream = std::pin::pin!(stream);
-        let label = self.label();
-        let mut pause = PAUSE.0;
-        let mut reported: Option<String> = None;
-        let mut warned = HashSet::new();
-        while let Some(event) = stream.next().await {
+        loop {
+            // An open watch on an idle cluster says nothing: silence for longer than an attempt takes is success.
+            let mends = progress.synced && progress.said.is_some();
+            let event = if mends {
+                let Ok(event) = tokio::time::timeout(SILENCE, stream.next()).await else {
+                    self.works(progress);
+                    continue;
+                };
+                event
+            } else {
+                stream.next().await
+            };
             match event {
-                Ok(event) => {
-                    let listed = matches!(event, Event::InitDone);
+                None => return,
+                Some(Ok(event)) => {
                     // An Init comes before the list was tried: no sign that the server answers.
-                    if !matches!(event, Event::Init) {
-                        pause = PAUSE.0;
-                        if reported.take().is_some() {
-                            tracing::info!("{label}: works again");
-                            self.health.watch_works(&label);
-                        }
-                    }
-                    self.take(event, &mut warned);
-                    if listed {
-                        self.health.synced(&label);
+                    let answers = !matches!(event, Event::Init);
+                    progress.synced |= matches!(event, Event::InitDone);
+                    self.take(event, &mut progress.warned);
+                    if answers {
+                        self.works(progress);
                     }
                 }
-                Err(error) => {
-                    let (text, wait) = explain(&error, &label);
-                    // One line at once, then only when the cause changes or, rarely, as a reminder.
-                    if reported.as_deref() == Some(&text) {
-                        tracing::debug!("{text}");
-                    } else {
-                        tracing::warn!("{text}");
+                Some(Err(error)) => {
+                    let pause = self.fails(&error, progress);
+                    tokio::time::sleep(pause + jitter(pause / 4)).await;
+                    if expired(&error) {
+                        return;
                     }
-                    self.health.watch_fails(&label, &text);
-                    reported = Some(text);
-                    let wait = wait.unwrap_or(pause);
-                    tokio::time::sleep(wait + jitter(wait / 4)).await;
-                    pause = (pause * 2).min(PAUSE.1);
                 }
             }
         }
+    }
+
+    fn works(&self, progress: &mut Progress) {
+        let label = self.label();
+        progress.failures = 0;
+        if progress.said.take().is_some() {
+            tracing::info!("{label}: works again");
+            self.health.expect(&label, "listing");
+        }
+        if progress.synced {
+            self.health.good(&label);
+        }
+    }
+
+    /// Says what failed, and how long to wait. An informer that was synced goes on serving what it knows while the
+    /// server is away; one that may not watch would serve the past, and is not ready.
+    fn fails(&self, error: &watcher::Error, progress: &mut Progress) -> Duration {
+        let label = self.label();
+        let text = explain(error, &label);
+        // One line at once, then only when the cause changes or, rarely, as a reminder.
+        let known =
+            progress.said.as_ref().is_some_and(|(old, when)| *old == text && when.elapsed() < REMIND_AFTER);
+        if known {
+            tracing::debug!("{text}");
+        } else {
+            tracing::warn!("{text}");
+            progress.said = Some((text.clone(), Instant::now()));
+        }
+        if !progress.synced || forbidden(error) {
+            self.health.bad(&label, &text);
+        }
+        let pause = PAUSE.0 * 2_u32.saturating_pow(progress.failures.min(16));
+        progress.failures = progress.failures.saturating_add(1);
+        pause.min(PAUSE.1).max(self.gate.closed_for())
     }
 
     fn take(&self, event: Event<DynamicObject>, warned: &mut HashSet<String>) {
@@ -220,49 +280,142 @@ pub fn read(kind: Kind, value: serde_json::Value) -> Result<(Arc<Object>, Option
     Ok((Arc::new(object), wants))
 }
 
-/// One line for people, and the server's own wish how long to wait.
-fn explain(error: &watcher::Error, label: &str) -> (String, Option<Duration>) {
-    use kube::Error::Api;
-    let (inner, verb) = match error {
-        watcher::Error::InitialListFailed(inner) => (inner, "list"),
-        watcher::Error::WatchStartFailed(inner) | watcher::Error::WatchFailed(inner) => (inner, "watch"),
-        watcher::Error::WatchError(status) => {
-            return (
-                format!("cannot watch {label}: {}", status.message),
-                retry_after(status.details.as_ref()),
-            );
-        }
-        watcher::Error::NoResourceVersion => {
-            return (format!("cannot list {label}: the server sent no resourceVersion"), None);
-        }
+/// The API's answer, where there is one.
+fn status(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
+        _ => None,
+    }
+}
+
+fn forbidden(error: &watcher::Error) -> bool {
+    status(error).is_some_and(|status| matches!(status.code, 401 | 403))
+}
+
+/// The version to watch from is gone. kube's watcher lists again by itself only when that comes as an event of an
+/// open watch, not when it is the answer to the request.
+fn expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_))
+        && status(error).is_some_and(|status| status.code == 410)
+}
+
+/// One line for people.
+fn explain(error: &watcher::Error, label: &str) -> String {
+    let verb = match error {
+        watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => "list",
+        watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::WatchError(_) => "watch",
     };
-    let text = match inner {
-        Api(status) if status.code == 403 => {
+    match status(error) {
+        Some(status) if status.code == 403 => {
             format!("cannot {verb} {label}: {}; grant it to go on", status.message)
         }
-        Api(status) if status.code == 404 && label.starts_with("foos") => {
+        Some(status) if status.code == 404 && label.starts_with(foo_api::PLURAL) => {
             format!(
                 "cannot {verb} {label}: the CRD is not installed; `foo-host crd | kubectl apply -f -` installs it"
             )
         }
-        Api(status) => format!("cannot {verb} {label}: {} ({})", status.message, status.code),
-        other => format!("cannot {verb} {label}: {}", crate::api::chain(other)),
-    };
-    let wait = match inner {
-        Api(status) => retry_after(status.details.as_ref()),
-        _ => None,
-    };
-    (text, wait)
+        Some(status) => format!("cannot {verb} {label}: {} ({})", status.message, status.code),
+        None => format!("cannot {verb} {label}: {}", crate::api::chain(error)),
+    }
 }
 
-fn retry_after(details: Option<&kube::core::response::StatusDetails>) -> Option<Duration> {
-    let seconds = details.map_or(0, |details| details.retry_after_seconds);
-    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
 
-/// Up to `most`, so that many hosts do not come back at once. Needs no more than to differ.
-fn jitter(most: Duration) -> Duration {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one(0_u8) % 1_000;
-    most.mul_f64(random as f64 / 1_000.0)
+    fn informer() -> Informer {
+        // Never asked: the tests hand over the events themselves.
+        let client = kube::Client::try_from(kube::Config::new(http::Uri::from_static("http://127.0.0.1:1")));
+        let connection = Connection {
+            client: client.unwrap(),
+            gate: Gate::default(),
+            server: "http://127.0.0.1:1".into(),
+        };
+        let queue = WorkQueue::new(workqueue::Config::default());
+        let health = Arc::new(Health::default());
+        Informer::new(Kind::Foo, None, &connection, Arc::default(), queue, health)
+    }
+
+    fn refused(code: u16, message: &str) -> Box<Status> {
+        Status::failure(message, "").with_code(code).boxed()
+    }
+
+    fn foo(name: &str) -> DynamicObject {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"namespace": "ns", "name": name, "uid": name, "resourceVersion": "1"},
+            "spec": {"deploymentName": "web"},
+        }))
+        .unwrap()
+    }
+
+    type Item = watcher::Result<Event<DynamicObject>>;
+
+    fn listed() -> Vec<Item> {
+        vec![Ok(Event::Init), Ok(Event::InitApply(foo("a"))), Ok(Event::InitDone)]
+    }
+
+    /// Follows `events` and then an open watch that says nothing, for a minute; whether it wants to list again.
+    async fn follow(informer: &Informer, events: Vec<Item>, progress: &mut Progress) -> bool {
+        let stream = stream::iter(events).chain(stream::pending());
+        tokio::time::timeout(Duration::from_mins(1), informer.follow(stream, progress)).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn case_10_a_410_as_the_answer_to_a_watch_begins_with_a_list_again() {
+        let informer = informer();
+        let gone = |code| {
+            let mut events = listed();
+            events.push(Err(watcher::Error::WatchStartFailed(kube::Error::Api(refused(code, "too old")))));
+            events
+        };
+        assert!(follow(&informer, gone(410), &mut Progress::default()).await);
+        assert!(
+            !follow(&informer, gone(500), &mut Progress::default()).await,
+            "kube tries that again itself"
+        );
+        assert_eq!(informer.cache.len().0, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn case_17_a_role_that_lacks_watch_is_not_ready_and_recovers_on_an_idle_cluster() {
+        let informer = informer();
+        let mut progress = Progress::default();
+        follow(&informer, listed(), &mut progress).await;
+        assert!(informer.health.ready());
+        let message = "foos.samplecontroller.k8s.io is forbidden: User \"x\" cannot watch resource \"foos\"";
+        let forbidden = watcher::Error::WatchStartFailed(kube::Error::Api(refused(403, message)));
+        let stream = stream::iter([Err(forbidden)]).chain(stream::pending());
+        let mut following = Box::pin(informer.follow(stream, &mut progress));
+        assert!(tokio::time::timeout(SILENCE / 2, &mut following).await.is_err());
+        assert!(!informer.health.ready());
+        assert!(
+            informer.health.report().contains("cannot watch resource \"foos\""),
+            "{}",
+            informer.health.report()
+        );
+        // The role was mended: the watch opens, and nothing happens in the cluster.
+        assert!(tokio::time::timeout(SILENCE * 2, &mut following).await.is_err());
+        assert!(informer.health.ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn case_14_a_server_that_is_away_leaves_a_synced_informer_ready() {
+        let informer = informer();
+        let mut progress = Progress::default();
+        let mut events = listed();
+        let away = || watcher::Error::WatchStartFailed(kube::Error::Service("connection refused".into()));
+        events.extend([Err(away()), Err(away())]);
+        follow(&informer, events, &mut progress).await;
+        assert!(informer.health.ready());
+        let mut fresh = Progress::default();
+        let unsynced = Informer { health: Arc::default(), ..informer };
+        follow(&unsynced, vec![Ok(Event::Init), Err(away())], &mut fresh).await;
+        assert!(!unsynced.health.ready());
+    }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 /// The form of a log line.
@@ -16,9 +17,20 @@ pub enum LogFormat {
 
 /// Installs the subscriber. `level` is a level (`info`) or a filter (`info,guest=debug`).
 pub fn init(format: LogFormat, level: &str) -> Result<()> {
-    let filter = EnvFilter::builder().parse(level).with_context(|| {
-        format!("--log-level {level:?} is no level (error, warn, info, debug, trace) or filter")
-    })?;
+    let wrong = || {
+        format!(
+            "--log-level {level:?} is no level (error, warn, info, debug, trace) and no filter (guest=debug)"
+        )
+    };
+    let mut filter = level.to_owned();
+    if !level.contains(['=', ',', '[']) {
+        let plain: LevelFilter = level.parse().with_context(wrong)?;
+        if plain <= LevelFilter::INFO {
+            // kube's watcher prints each 403 as a dump; the informers have one line for it.
+            filter.push_str(",kube_runtime=error,kube_client=error");
+        }
+    }
+    let filter = EnvFilter::builder().parse(filter).with_context(wrong)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),

@@ -1,5 +1,5 @@
-//! The command `foo-host`. Each error is one line; the exit code is 0, or 1 where something failed and 2 where the
-//! command line is wrong.
+//! The command `foo-host`. Each error is one line; the exit code is 0, 1 where something failed or a value is
+//! wrong, 2 where clap refuses the command line.
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser as _};
@@ -56,8 +56,9 @@ async fn run(args: RunArgs) -> Result<ExitCode> {
     logging::init(args.observe.log_format, args.observe.log_level.as_deref().unwrap_or("info"))?;
     let settings = Settings { compiler: compiler::command(), ..Settings::from_args(&args)? };
     let signals = Signals::install()?;
-    let (client, server) = client::connect(&args.cluster).await?;
-    let controller = Controller::new(settings, client).await?;
+    let connection = client::connect(&args.cluster).await?;
+    let server = connection.server.clone();
+    let controller = Controller::new(settings, connection).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), server, "foo-host starts");
     let stop = CancellationToken::new();
     tokio::select! {

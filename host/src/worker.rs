@@ -6,19 +6,16 @@ use crate::guest::{ActiveGuest, GuestSlot};
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::recorder::{Observed, Recorder};
+use crate::standing::Standings;
 use crate::writer::{StatusOutcome, Writer};
 use futures::FutureExt as _;
 use guest_engine::CallError;
-use plan::{Admission, Child, Class, Failure, Next, Reason, Snapshot, Verdict, Written};
-use std::collections::HashMap;
+use plan::{Admission, Child, Class, Conclusion, Failure, Next, Reason, Snapshot, Verdict, Written};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tracing::Instrument as _;
 use workqueue::{Priority, WorkQueue};
-
-/// A failure that stays the same is told again as an Event after this: Events last an hour.
-const REMIND_AFTER: Duration = Duration::from_mins(30);
 
 /// What the workers share.
 pub struct Reconciler {
@@ -36,8 +33,8 @@ pub struct Reconciler {
     pub recorder: Recorder,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// The failures that were told as Events, so that each is told once.
-    pub told: Mutex<HashMap<Key, (Reason, String, Instant)>>,
+    /// How each Foo stands.
+    pub standings: Standings,
 }
 
 impl Reconciler {
@@ -45,10 +42,9 @@ impl Reconciler {
     pub async fn work(self: Arc<Self>) {
         while let Some(ticket) = self.queue.get().await {
             let key = ticket.key().clone();
-            let failures = self.queue.failures(&key);
             let span = tracing::info_span!("reconcile", foo = %key);
             let started = Instant::now();
-            let run = AssertUnwindSafe(self.run(&key, failures)).catch_unwind().instrument(span);
+            let run = AssertUnwindSafe(self.run(&key)).catch_unwind().instrument(span);
             let next = run.await.unwrap_or_else(|_| {
                 // The panic hook has printed it; one Foo's bug must not end the worker.
                 tracing::error!(foo = %key, "a run panicked: this is a bug in the host; the Foo is tried again");
@@ -68,13 +64,10 @@ impl Reconciler {
         }
     }
 
-    async fn run(&self, key: &Key, failures: u32) -> Next {
-        let Some(view) = self.view(key).await else {
-            return Next::QuietBackoff;
-        };
-        let Some(view) = view else {
+    async fn run(&self, key: &Key) -> Next {
+        let Some((view, unread)) = self.view(key).await else {
             tracing::debug!("the Foo is gone");
-            self.forget_told(key);
+            self.standings.forget(key);
             return Next::Done;
         };
         let Some(active) = self.guest.current() else {
@@ -88,12 +81,14 @@ impl Reconciler {
             parameters: &active.parameters,
             schema: self.schema.get(),
             now: unix_seconds(),
-            failures,
+            failures: self.standings.failures(key, &view.foo.meta.uid),
         };
-        let verdict = match plan::admit(&snapshot) {
-            Admission::Ignore => return Next::Done,
-            Admission::Refuse(failure) => Verdict::Refused(failure),
-            Admission::Call(input) => self.call(&active, &input).await,
+        let verdict = match (plan::admit(&snapshot), unread) {
+            (Admission::Ignore, _) => return Next::Done,
+            (Admission::Refuse(failure), _) | (Admission::Call(_), Some(failure)) => {
+                Verdict::Refused(failure)
+            }
+            (Admission::Call(input), None) => self.call(&active, &input).await,
         };
         let made = plan::plan(&snapshot, verdict);
         for difference in &made.differences {
@@ -114,38 +109,66 @@ impl Reconciler {
             Some(status) => self.write_status(key, status).await,
             None => None,
         };
-        self.tell(key, &view, conclusion.events, conclusion.failure.as_ref());
-        match (&conclusion.failure, status_failure) {
-            (Some(failure), _) => {
-                log(failure, failures, conclusion.next);
-                self.metrics.failed(failure.reason);
-                conclusion.next
-            }
-            (None, Some(failure)) => {
-                log(&failure, failures, Next::Backoff);
-                self.metrics.failed(failure.reason);
-                if failure.class == Class::Quiet { Next::QuietBackoff } else { Next::Backoff }
-            }
-            (None, None) => conclusion.next,
-        }
+        self.settle(key, &snapshot, conclusion, status_failure.as_ref())
     }
 
-    /// The view of the Foo, with its child read if the cache knows no more than the name. The outer none is a
-    /// read that failed.
-    async fn view(&self, key: &Key) -> Option<Option<View>> {
-        let view = self.cache.view(key);
-        let Some(View { foo, child: ChildView::Unread, .. }) = &view else { return Some(view) };
-        let name =
-            foo.value().pointer("/spec/deploymentName").and_then(|name| name.as_str()).map(str::to_owned);
-        if let Some(name) = name
-            && let Err(failure) = self.writer.read_deployment(&Key::new(&key.namespace, &name)).await
+    /// Tells what is to be told, and decides when the next run comes.
+    fn settle(
+        &self,
+        key: &Key,
+        snapshot: &Snapshot<'_>,
+        conclusion: Conclusion,
+        status_failure: Option<&Failure>,
+    ) -> Next {
+        let Conclusion { mut events, failure, next, .. } = conclusion;
+        if failure.is_none()
+            && let Some(failure) = status_failure
+            && failure.visible(snapshot.failures)
         {
-            tracing::warn!(reason = failure.reason.as_str(), "{}", failure.message);
-            self.metrics.failed(failure.reason);
-            return None;
+            events.push(contract::Event {
+                r#type: contract::EventType::Warning,
+                reason: failure.reason.as_str().to_owned(),
+                message: failure.message.clone(),
+            });
         }
-        // Deleted meanwhile and not seen yet, it may be unread again: then the next run finds it.
-        Some(self.cache.view(key).filter(|view| !matches!(view.child, ChildView::Unread)))
+        let worst = failure.as_ref().or(status_failure);
+        let (events, tells) =
+            self.standings.settle(key, &snapshot.foo.meta.uid, worst, events, Instant::now());
+        for event in events {
+            self.recorder.record(Observed::about(snapshot.foo, event));
+        }
+        let next = match (&failure, status_failure) {
+            // What should be seen was not written: once more, though the failure itself is permanent.
+            (Some(_), Some(status)) if next == Next::Hold && status.class != Class::Permanent => {
+                Next::QuietBackoff
+            }
+            (None, None) | (Some(_), _) => next,
+            (None, Some(status)) => match status.class {
+                Class::Quiet => Next::QuietBackoff,
+                Class::Retry => Next::Backoff,
+                Class::Permanent => Next::Hold,
+            },
+        };
+        for failure in failure.iter().chain(status_failure) {
+            log(failure, tells, next);
+            self.metrics.failed(failure.reason);
+        }
+        next
+    }
+
+    /// The view of the Foo. Where the cache knows no more of its child than the name, that is read first; the
+    /// failure is of this read.
+    async fn view(&self, key: &Key) -> Option<(View, Option<Failure>)> {
+        let view = self.cache.view(key)?;
+        if !matches!(view.child, ChildView::Unread) {
+            return Some((view, None));
+        }
+        let foo = view.foo.value();
+        let name = foo.pointer("/spec/deploymentName").and_then(|name| name.as_str()).unwrap_or_default();
+        match self.writer.read_deployment(&Key::new(&key.namespace, name)).await {
+            Ok(()) => Some((self.cache.view(key)?, None)),
+            Err(failure) => Some((view, Some(failure))),
+        }
     }
 
     async fn call(&self, active: &ActiveGuest, input: &contract::Input) -> Verdict {
@@ -177,34 +200,6 @@ impl Reconciler {
             StatusOutcome::Failed(failure) => Some(failure),
         }
     }
-
-    fn tell(&self, key: &Key, view: &View, events: Vec<contract::Event>, failure: Option<&Failure>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(failure) = failure else {
-            told.remove(key);
-            drop(told);
-            for event in events {
-                self.recorder.record(Observed::about(&view.foo, event));
-            }
-            return;
-        };
-        for event in events {
-            if event.r#type == contract::EventType::Warning && event.reason == failure.reason.as_str() {
-                let again = told.get(key).is_some_and(|(reason, message, when)| {
-                    *reason == failure.reason && *message == event.message && when.elapsed() < REMIND_AFTER
-                });
-                if again {
-                    continue;
-                }
-                told.insert(key.clone(), (failure.reason, event.message.clone(), Instant::now()));
-            }
-            self.recorder.record(Observed::about(&view.foo, event));
-        }
-    }
-
-    fn forget_told(&self, key: &Key) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
-    }
 }
 
 fn child(view: &ChildView) -> Child<'_> {
@@ -232,16 +227,15 @@ fn call_failure(error: &CallError) -> Failure {
     Failure::new(reason, &error.to_string())
 }
 
-/// Loud at the attempt that makes it visible and quiet at its repeats; always to be had with `debug`.
-fn log(failure: &Failure, failures: u32, next: Next) {
+/// Loud when it is told on the Foo, and quiet at its repeats; always to be had with `debug`.
+fn log(failure: &Failure, tells: bool, next: Next) {
     let reason = failure.reason.as_str();
-    let first = failures == 0 || failures == 2;
-    if failure.class == Class::Quiet {
-        tracing::debug!(reason, ?next, "{}", failure.message);
-    } else if failure.visible(failures) && (first || failure.class == Class::Permanent) {
+    if tells {
         tracing::warn!(reason, ?next, "{}", failure.message);
+    } else if failure.class == Class::Retry {
+        tracing::info!(reason, ?next, "{}", failure.message);
     } else {
-        tracing::info!(reason, attempt = failures + 1, ?next, "{}", failure.message);
+        tracing::debug!(reason, ?next, "{}", failure.message);
     }
 }
 

@@ -204,7 +204,11 @@ impl Writer {
             // (apiextensions' customresource_handler.go), so the Foo itself has to tell.
             Err(ApiError::Refused(status)) if status.code == 404 => {
                 match self.api.get(&foo_path(&foo.namespace, Some(&foo.name))).await {
-                    Ok(_) => StatusOutcome::NoSubresource,
+                    Ok(live) if live.pointer("/metadata/uid") == patch.pointer("/metadata/uid") => {
+                        StatusOutcome::NoSubresource
+                    }
+                    // Another Foo of that name: ours is gone.
+                    Ok(_) => StatusOutcome::Gone,
                     Err(ApiError::Refused(status)) if status.code == 404 => StatusOutcome::Gone,
                     Err(error) => StatusOutcome::Failed(failure(&error, "write the status")),
                 }

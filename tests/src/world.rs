@@ -154,8 +154,8 @@ impl World {
         // No code from another run, unless the test asks for it.
         settings.cache_dir.clone_from(&cli.run.limits.cache_dir);
         let cluster = ClusterArgs { kubeconfig: None, context: None, master: Some(self.cluster.url()) };
-        let (client, _) = host::client::connect(&cluster).await.expect("a client");
-        let controller = Controller::new(settings, client).await.expect("a controller");
+        let connection = host::client::connect(&cluster).await.expect("a client");
+        let controller = Controller::new(settings, connection).await.expect("a controller");
         let stop = CancellationToken::new();
         let (metrics, address) = (controller.metrics(), controller.metrics_addr().expect("an address"));
         let task = tokio::spawn(controller.run(stop.clone()));

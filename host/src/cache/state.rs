@@ -97,8 +97,9 @@ impl State {
         self.listed(Kind::Foo, &key, origin);
         let old = self.foos.get_mut(&key);
         let wake = match (old.as_ref().map(|old| &old.cached.object.meta), origin) {
-            // Deleted while we wrote its status: the write is no reason to bring it back.
+            // Deleted, or made anew, while we wrote its status: no reason to bring the old one back.
             (None, Origin::Write) => return Vec::new(),
+            (Some(old), Origin::Write) if old.uid != object.meta.uid => return Vec::new(),
             (_, Origin::Write) => None,
             (None, Origin::List) => Some(Wake::Start(key.clone())),
             (None, Origin::Watch) => Some(Wake::Now(key.clone())),
@@ -191,6 +192,15 @@ impl State {
     fn apply_foreign(&mut self, key: &Key, uid: String, origin: Origin) -> Vec<Wake> {
         self.listed(Kind::Deployment, key, origin);
         let mut wakes = Vec::new();
+        // An answer that comes after the delete event of what it is about.
+        if origin == Origin::Write && self.deleted_uids.contains(&uid) {
+            return wakes;
+        }
+        // An event about one that was gone before ours was created.
+        let late = |ours: &Cached| ours.unseen_write && ours.object.meta.uid != uid;
+        if origin == Origin::Watch && self.deployments.get(key).is_some_and(late) {
+            return wakes;
+        }
         if let Some(old) = self.deployments.remove(key) {
             // Ownership ended: for the Foo that had it, it is as good as deleted.
             self.disown(key, &old.object);

@@ -179,6 +179,30 @@ fn own_writes_that_arrive_after_the_delete_event_bring_nothing_back() {
 }
 
 #[test]
+fn own_writes_about_a_foo_that_was_made_anew_do_not_bring_the_old_one_back() {
+    let cache = Cache::default();
+    foo("a", "web", 1).with("/metadata/uid", "uid-old").apply(&cache, Origin::List);
+    cache.delete_foo(&key("a"));
+    foo("a", "web", 3).apply(&cache, Origin::Watch);
+    foo("a", "web", 2).with("/metadata/uid", "uid-old").apply(&cache, Origin::Write);
+    assert_eq!(cache.view(&key("a")).unwrap().foo.meta.uid, "uid-a");
+}
+
+#[test]
+fn late_news_of_a_foreign_deployment_that_is_gone_changes_nothing() {
+    let cache = Cache::default();
+    foo("a", "web", 1).apply(&cache, Origin::List);
+    // A read whose answer comes after the delete event.
+    cache.delete_deployment(&key("web"), "uid-web");
+    foreign(&cache, "web", Origin::Write);
+    assert!(matches!(child(&cache, "a"), ChildView::Absent));
+    // An event about a foreign one that came and went before ours was created.
+    deployment("web", "a", 9).with("/metadata/uid", "uid-ours").apply(&cache, Origin::Write);
+    assert!(foreign(&cache, "web", Origin::Watch).is_empty());
+    assert!(matches!(child(&cache, "a"), ChildView::Owned(_)));
+}
+
+#[test]
 fn terminating_a_deleted_deployment_counts_as_gone_only_after_its_delete_event() {
     let cache = Cache::default();
     foo("a", "web", 1).apply(&cache, Origin::List);

@@ -1,0 +1,129 @@
+//! How each Foo stands: its failed attempts in a row, and which failure was told as an Event.
+//!
+//! Apart from the queue's count, which also knows quiet failures: a conflict is no attempt that somebody should
+//! hear of. A synchronous state machine; the time is passed in.
+
+use crate::key::Key;
+use contract::{Event, EventType};
+use plan::{Class, Failure, Reason};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A failure that stays the same is told again as an Event after this: Events last an hour.
+const REMIND_AFTER: Duration = Duration::from_mins(30);
+
+#[derive(Debug, Default)]
+struct Standing {
+    uid: String,
+    failures: u32,
+    told: Option<(Reason, String, Instant)>,
+}
+
+/// How all Foos that fail stand; the others take no room.
+#[derive(Debug, Default)]
+pub struct Standings {
+    foos: Mutex<HashMap<Key, Standing>>,
+}
+
+impl Standings {
+    fn foos(&self) -> MutexGuard<'_, HashMap<Key, Standing>> {
+        self.foos.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Failed attempts in a row of this Foo, quiet ones not counted.
+    pub fn failures(&self, key: &Key, uid: &str) -> u32 {
+        self.foos().get(key).filter(|standing| standing.uid == uid).map_or(0, |standing| standing.failures)
+    }
+
+    /// The Foo is gone.
+    pub fn forget(&self, key: &Key) {
+        self.foos().remove(key);
+    }
+
+    /// Ends a run. Returns the Events to record (without the Warning of a failure that was told already), and
+    /// whether that Warning is among them.
+    pub fn settle(
+        &self,
+        key: &Key,
+        uid: &str,
+        failure: Option<&Failure>,
+        mut events: Vec<Event>,
+        now: Instant,
+    ) -> (Vec<Event>, bool) {
+        let mut foos = self.foos();
+        let Some(failure) = failure else {
+            foos.remove(key);
+            return (events, false);
+        };
+        let standing = foos.entry(key.clone()).or_default();
+        if standing.uid != uid {
+            *standing = Standing { uid: uid.to_owned(), ..Standing::default() };
+        }
+        match failure.class {
+            Class::Quiet => {}
+            Class::Retry => standing.failures = standing.failures.saturating_add(1),
+            Class::Permanent => standing.failures = 0,
+        }
+        let mut tells = false;
+        events.retain(|event| {
+            if event.r#type != EventType::Warning || event.reason != failure.reason.as_str() {
+                return true;
+            }
+            let again = standing.told.as_ref().is_some_and(|(reason, message, when)| {
+                *reason == failure.reason
+                    && *message == event.message
+                    && now.duration_since(*when) < REMIND_AFTER
+            });
+            if !again {
+                standing.told = Some((failure.reason, event.message.clone(), now));
+                tells = true;
+            }
+            !again
+        });
+        (events, tells)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(failure: &Failure) -> Vec<Event> {
+        vec![Event {
+            r#type: EventType::Warning,
+            reason: failure.reason.as_str().to_owned(),
+            message: failure.message.clone(),
+        }]
+    }
+
+    #[test]
+    fn invariant_9_quiet_failures_are_no_attempts() {
+        let (standings, key, now) = (Standings::default(), Key::new("ns", "a"), Instant::now());
+        for reason in [Reason::Conflict, Reason::ApiUnavailable, Reason::Conflict, Reason::ApiUnavailable] {
+            standings.settle(&key, "1", Some(&Failure::new(reason, "x")), Vec::new(), now);
+        }
+        assert_eq!(standings.failures(&key, "1"), 2);
+        assert_eq!(standings.failures(&key, "2"), 0, "another Foo of that name");
+        standings.settle(&key, "1", None, Vec::new(), now);
+        assert_eq!(standings.failures(&key, "1"), 0);
+    }
+
+    #[test]
+    fn case_29_a_failure_is_told_once_and_again_when_it_changes_or_is_old_or_of_a_new_foo() {
+        let (standings, key, now) = (Standings::default(), Key::new("ns", "a"), Instant::now());
+        let blocked = Failure::new(Reason::ErrResourceExists, "taken");
+        let other = Failure::new(Reason::ErrResourceExists, "taken too");
+        let tells = |uid, failure: &Failure, now| {
+            let (events, tells) = standings.settle(&key, uid, Some(failure), warning(failure), now);
+            assert_eq!(events.len(), usize::from(tells));
+            tells
+        };
+        assert!(tells("1", &blocked, now));
+        assert!(!tells("1", &blocked, now));
+        assert!(tells("1", &other, now));
+        assert!(!tells("1", &other, now + REMIND_AFTER / 2));
+        assert!(tells("1", &other, now + REMIND_AFTER));
+        assert!(tells("2", &other, now + REMIND_AFTER));
+    }
+}
