@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_go_original() {
+    fn parity_workers_and_resync_defaults_are_those_of_the_go_original() {
         let settings = settings(&[]).unwrap();
         assert_eq!((settings.workers, settings.resync), (2, Some(Duration::from_secs(30))));
         assert!(settings.namespaces.is_empty());

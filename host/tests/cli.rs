@@ -86,7 +86,7 @@ fn refused(args: &[&str], code: i32, parts: &[&str]) {
 }
 
 #[test]
-fn help_is_complete_and_each_flag_has_its_environment_variable() {
+fn parity_flags_kubeconfig_master_and_ours_each_with_its_environment_variable() {
     let help = text(&run(&["--help"]).stdout);
     for flag in [
         "guest",
@@ -148,9 +148,10 @@ fn start_bad_input_is_one_line_that_names_the_thing_the_reason_and_the_remedy() 
     );
     refused(&["--master", "http://127.0.0.1:1", "--guest", "/"], 1, &["--guest", "not a file"]);
     refused(&["--resync", "soon"], 1, &["--resync", "30s"]);
-    refused(&["--log-level", "info,,=x=y"], 1, &["--log-level"]);
+    refused(&["--log-level", "wran"], 1, &["--log-level", "wran", "info"]);
     refused(&["--metrics-addr", "nonsense"], 1, &["--metrics-addr", "off"]);
     refused(&["--no-such-flag"], 2, &["--no-such-flag"]);
+    refused(&["--workers", "4", "dev"], 2, &["--workers"]);
     refused(&["--workers", "many"], 2, &["--workers"]);
 }
 
@@ -179,7 +180,7 @@ fn start_a_taken_address_is_named() {
 }
 
 #[test]
-fn start_an_api_server_that_is_away_alive_and_ended_by_sigterm_with_0() {
+fn parity_signals_sigterm_ends_it_with_0_also_while_the_api_server_is_away() {
     let home = tempfile::tempdir().expect("a directory");
     let mut host =
         Running::start(&["--master", "http://127.0.0.1:1", "--metrics-addr", "127.0.0.1:0"], home.path());
@@ -194,7 +195,7 @@ fn start_an_api_server_that_is_away_alive_and_ended_by_sigterm_with_0() {
 }
 
 #[test]
-fn signals_the_second_one_exits_1() {
+fn parity_signals_the_second_one_exits_1() {
     let home = tempfile::tempdir().expect("a directory");
     let mut host = Running::start(&["dev", "--api-only"], home.path());
     host.read_until("Ctrl-C ends it");

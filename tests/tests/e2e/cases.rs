@@ -186,7 +186,7 @@ async fn case_21_a_new_foo_overtakes_the_many_of_the_start() {
 
 #[tokio::test]
 async fn case_27_a_thousand_converged_foos_resync_without_a_write_and_a_new_one_is_served() {
-    let mut world = World::builder().no_controller().flags(&["--resync", "5s"]).start().await;
+    let mut world = World::builder().no_controller().flags(&["--resync", "10s"]).start().await;
     let many = (0..1_000).map(|number| foo(&format!("a{number:04}"), &format!("web{number:04}")));
     world.cluster.seed(many).expect("seeded");
     world.start_controller().await;
@@ -196,7 +196,9 @@ async fn case_27_a_thousand_converged_foos_resync_without_a_write_and_a_new_one_
     let calls = world.guest_calls();
     // Acceptance 4: zero writes in three resync periods.
     api::until("three resyncs", async || world.guest_calls() >= calls + 3_000).await;
+    world.until_quiet().await;
     assert_eq!(world.writes(), []);
+    assert_eq!((world.guest_calls() - calls) % 1_000, 0, "calls between resyncs");
     world.create(&foo("new", "web-new")).await;
     world.until_deployment("web-new", "there", |_| true).await;
 }

@@ -62,7 +62,7 @@ async fn definition_terminating_a_namespace_ends_the_work_quietly() {
 }
 
 #[tokio::test]
-async fn definition_own_writes_are_seen_at_once_one_create_however_many_wake_ups() {
+async fn invariant_3_definition_own_writes_are_seen_at_once_one_create_however_many_wake_ups() {
     let world = World::builder().no_kubelet().flags(&["--workers", "8"]).start().await;
     world.create(&foo("a", "web")).await;
     for round in 0..20 {

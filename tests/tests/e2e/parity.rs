@@ -252,7 +252,7 @@ async fn parity_a_foo_being_deleted_no_guest_call_and_no_create() {
 }
 
 #[tokio::test]
-async fn parity_deployment_handlers_a_new_foo_of_the_same_name_gets_its_own_deployment() {
+async fn parity_foo_and_deployment_handlers_a_new_foo_of_the_same_name_gets_its_own_deployment() {
     let world = World::start().await;
     world.create(&foo("a", "web")).await;
     world.until_ready("a").await;
@@ -268,4 +268,23 @@ async fn parity_deployment_handlers_a_new_foo_of_the_same_name_gets_its_own_depl
     assert_ne!(at(&first, "/metadata/uid"), at(&second, "/metadata/uid"));
     world.until_ready("a").await;
     assert!(world.api.list(&events_path()).await.len() <= 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parity_signals_runs_in_flight_finish_and_queued_keys_are_left_to_the_next_start() {
+    // Each call takes its whole second.
+    let flags = ["--workers", "1", "--guest-fuel", "1000000000000", "--guest-timeout", "1s"];
+    let mut world = World::builder().guest(&tests::guests::scripted()).flags(&flags).start().await;
+    for number in 0..5 {
+        let name = format!("a{number}");
+        world.create(&tests::objects::scripted(&name, &format!("web{number}"), &[("do", "loop")])).await;
+    }
+    api::until("one is in flight", async || {
+        world.metric("controller_runtime_active_workers{controller=\"foo\"}") > 0.5
+    })
+    .await;
+    let metrics = world.controller.as_ref().expect("runs").metrics.clone();
+    let before = metrics.guest_calls();
+    world.stop_controller().await;
+    assert_eq!(metrics.guest_calls(), before + 1, "the one in flight ended, no other began");
 }
