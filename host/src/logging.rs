@@ -26,8 +26,8 @@ pub fn init(format: LogFormat, level: &str) -> Result<()> {
     if !level.contains(['=', ',', '[']) {
         let plain: LevelFilter = level.parse().with_context(wrong)?;
         if plain <= LevelFilter::INFO {
-            // kube's watcher prints each 403 as a dump; the informers have one line for it.
-            filter.push_str(",kube_runtime=error,kube_client=error");
+            // kube prints each failed attempt, a 403 as a dump; the informers have one line for it.
+            filter.push_str(",kube_runtime=off,kube_client=off");
         }
     }
     let filter = EnvFilter::builder().parse(filter).with_context(wrong)?;
