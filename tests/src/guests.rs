@@ -37,7 +37,7 @@ impl Way {
     /// All three.
     pub const ALL: [Self; 3] = [Self::UnknownUnknown, Self::Wasip2, Self::Component];
 
-    /// Builds the default guest from its sources. None, after [`skip`], where the machine lacks the target or
+    /// Builds the default guest from its sources. None, after [`skip()`], where the machine lacks the target or
     /// the tool.
     pub fn build(self) -> Option<PathBuf> {
         let target = match self {
