@@ -72,7 +72,8 @@ impl ApiClient {
 
     /// POST to a collection, with our field manager.
     pub async fn create(&self, collection: &str, object: &Value) -> Result<Value, ApiError> {
-        let path = format!("{collection}?fieldManager={FIELD_MANAGER}");
+        // Strict, so that a field which the API does not know is an error, as it is for an apply.
+        let path = format!("{collection}?fieldManager={FIELD_MANAGER}&fieldValidation=Strict");
         self.send(Method::POST, &path, Some("application/json"), object.to_string().into()).await
     }
 

@@ -26,6 +26,10 @@ pub struct Cli {
     pub command: Option<Command>,
 
     #[command(flatten)]
+    /// Where the cluster is.
+    pub cluster: ClusterArgs,
+
+    #[command(flatten)]
     /// Flags of the controller.
     pub run: RunArgs,
 }
@@ -85,10 +89,6 @@ pub struct RunArgs {
     /// How often every Foo is looked at again though nothing changed; 0s turns it off.
     #[arg(long, value_name = "DURATION", default_value = "30s", env = "FOO_HOST_RESYNC")]
     pub resync: String,
-
-    #[command(flatten)]
-    /// Where the cluster is.
-    pub cluster: ClusterArgs,
 
     #[command(flatten)]
     /// What the host shows of itself.
@@ -192,7 +192,8 @@ pub struct LimitArgs {
 #[command(next_help_heading = "Development API")]
 pub struct DevArgs {
     /// Serve the API alone, without a controller, the CRD or an example.
-    #[arg(long, env = "FOO_HOST_DEV_API_ONLY")]
+    #[arg(long, env = "FOO_HOST_DEV_API_ONLY", conflicts_with = "guest",
+          value_parser = clap::builder::BoolishValueParser::new())]
     pub api_only: bool,
 
     /// The port of the API on 127.0.0.1; 0 takes a free one.

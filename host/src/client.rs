@@ -53,6 +53,16 @@ async fn find(args: &ClusterArgs) -> Result<Config> {
     if let Some(path) = &args.kubeconfig {
         let named = || format!("the kubeconfig {}", path.display());
         let mut kubeconfig = Kubeconfig::read_from(path).with_context(named)?;
+        if let Some(context) = &args.context
+            && !kubeconfig.contexts.iter().any(|named| named.name == *context)
+        {
+            let names: Vec<_> = kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect();
+            bail!(
+                "--context {context}: {} has no such context; it has: {}",
+                path.display(),
+                names.join(", ")
+            );
+        }
         if let Some(master) = &master {
             override_server(&mut kubeconfig, args.context.as_deref(), master);
         }
@@ -74,10 +84,12 @@ async fn find(args: &ClusterArgs) -> Result<Config> {
         bail!("--context: there is no kubeconfig to take it from; give --kubeconfig");
     }
     Config::incluster().map_err(|why| {
+        if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            return anyhow!("the service account of this pod cannot be used: {}", crate::api::chain(&why));
+        }
         anyhow!(
-            "no cluster found: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config, and this is no pod ({}); \
-             try `foo-host dev` for one in memory",
-            crate::api::chain(&why)
+            "no cluster found: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config, and this is no pod; \
+             try `foo-host dev` for one in memory"
         )
     })
 }

@@ -1,7 +1,7 @@
 //! `foo-host dev`: an in-memory Kubernetes API and the controller in one process, for a first run.
 
 use crate::api::{ApiClient, deployment_path, event_path, foo_path};
-use crate::cli::DevArgs;
+use crate::cli::{ClusterArgs, DevArgs};
 use crate::controller::Controller;
 use crate::settings::{Settings, default_cache_dir, duration};
 use crate::shutdown::Signals;
@@ -9,10 +9,11 @@ use crate::{client, compiler, logging};
 use anyhow::{Context as _, Result, anyhow};
 use devcluster::{DevCluster, Options};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 
 /// How long the first run is told: a guest of the user's own may do something else with the example.
@@ -30,13 +31,17 @@ pub async fn run(mut args: DevArgs) -> Result<ExitCode> {
     let options = Options {
         port: args.port,
         available_after: duration("--available-after", &args.available_after)?,
+        // Above all that an earlier server on this port can have given out, so that its clients list again.
+        first_version: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(1, |since| since.as_micros() as u64),
         ..Options::default()
     };
     let signals = Signals::install()?;
     let cluster = DevCluster::start(options)
         .await
         .with_context(|| format!("cannot serve on 127.0.0.1:{}; give another --port", args.port))?;
-    let kubeconfig = kubeconfig_path(args.write_kubeconfig.clone())?;
+    let (kubeconfig, _lock) = kubeconfig_path(args.write_kubeconfig.clone(), &cluster.url())?;
     cluster
         .write_kubeconfig(&kubeconfig)
         .with_context(|| format!("cannot write {}; give another --write-kubeconfig", kubeconfig.display()))?;
@@ -48,6 +53,8 @@ pub async fn run(mut args: DevArgs) -> Result<ExitCode> {
         result = served => result.map(|()| ExitCode::SUCCESS)?,
     };
     cluster.shutdown().await;
+    // It leads nowhere now.
+    let _ = std::fs::remove_file(&kubeconfig);
     Ok(code)
 }
 
@@ -62,14 +69,12 @@ async fn serve(
     if args.api_only {
         writeln!(out, "A Kubernetes API in memory, on {}\n", cluster.url())?;
         writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
-        writeln!(out, "  foo-host crd | kubectl apply -f -    # then run foo-host, or any other controller")?;
+        writeln!(out, "  {} crd | kubectl apply -f -", program())?;
         writeln!(out, "\nCtrl-C ends it; nothing is kept.")?;
         stop.cancelled().await;
         return Ok(());
     }
-    let mut flags = args.run.cluster.clone();
-    flags.kubeconfig = Some(kubeconfig.to_owned());
-    (flags.context, flags.master) = (None, None);
+    let flags = ClusterArgs { kubeconfig: Some(kubeconfig.to_owned()), context: None, master: None };
     let connection = client::connect(&flags).await?;
     let api = ApiClient::new(&connection);
     let controller = Controller::new(settings, connection).await?;
@@ -79,33 +84,43 @@ async fn serve(
 
     writeln!(
         out,
-        "A Kubernetes API in memory, on {}, and the controller; the Foo CRD is installed.",
+        "A Kubernetes API in memory, on {}, and the controller; the Foo CRD is installed.\n",
         cluster.url()
     )?;
-    writeln!(out, "Applied artifacts/examples/example-foo.yaml. What happens:\n")?;
+    writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
+    if let Some(address) = metrics {
+        writeln!(out, "  curl http://{address}/metrics")?;
+    }
+    writeln!(out, "\nApplied artifacts/examples/example-foo.yaml. What happens:\n")?;
     tokio::select! {
         () = stop.cancelled() => {}
         told = tokio::time::timeout(NARRATE_FOR, narrate(&api, &mut out)) => {
             match told {
                 Ok(told) => told?,
-                Err(_) => writeln!(out, "  …not yet: `kubectl describe foo example-foo` and the log say why")?,
+                Err(_) => writeln!(out, "  …nothing yet: `kubectl describe foo example-foo` and the log say why")?,
             }
-            next_steps(&mut out, kubeconfig, metrics)?;
+            next_steps(&mut out)?;
         }
     }
     controller.await??;
     Ok(())
 }
 
-fn kubeconfig_path(given: Option<PathBuf>) -> Result<PathBuf> {
-    let path = given
-        .or_else(|| default_cache_dir().map(|dir| dir.join("dev").join("kubeconfig")))
-        .context("no home directory to write the kubeconfig to; give --write-kubeconfig")?;
-    let path = std::path::absolute(&path)?;
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+/// Where the kubeconfig goes, and the lock that keeps a second `dev` from writing over the first one's.
+fn kubeconfig_path(given: Option<PathBuf>, url: &str) -> Result<(PathBuf, Option<File>)> {
+    if let Some(path) = given {
+        return Ok((std::path::absolute(&path)?, None));
     }
-    Ok(path)
+    let dir = default_cache_dir()
+        .context("no home directory to write the kubeconfig to; give --write-kubeconfig")?;
+    let dir = dir.join("dev");
+    let made = || format!("cannot make {}", dir.display());
+    std::fs::create_dir_all(&dir).with_context(made)?;
+    let lock = File::create(dir.join("lock")).with_context(made)?;
+    Ok(match lock.try_lock() {
+        Ok(()) => (dir.join("kubeconfig"), Some(lock)),
+        Err(_) => (dir.join(format!("kubeconfig-{}", url.rsplit(':').next().unwrap_or("other"))), None),
+    })
 }
 
 async fn install(api: &ApiClient) -> Result<()> {
@@ -133,7 +148,7 @@ async fn install(api: &ApiClient) -> Result<()> {
     Ok(())
 }
 
-/// One line for each thing that a newcomer should see, when it has happened.
+/// One line for each thing that a newcomer should see, once the Foo's status says how it went.
 async fn narrate(api: &ApiClient, out: &mut impl io::Write) -> Result<()> {
     let name = "example-foo";
     let text = |value: &Value, pointer: &str| match value.pointer(pointer) {
@@ -141,35 +156,40 @@ async fn narrate(api: &ApiClient, out: &mut impl io::Write) -> Result<()> {
         Some(other) => other.to_string(),
         None => "-".to_owned(),
     };
-    let deployment = until(api, &deployment_path("default", Some(name)), |_| true).await;
-    writeln!(
-        out,
-        "  Deployment  {name}: image {}, replicas {}, controlled by Foo {}",
-        text(&deployment, "/spec/template/spec/containers/0/image"),
-        text(&deployment, "/spec/replicas"),
-        text(&deployment, "/metadata/ownerReferences/0/name"),
-    )?;
-    let synced = |list: &Value| find_event(list).is_some();
-    let events = until(api, &event_path("default", None), synced).await;
-    if let Some(event) = find_event(&events) {
+    let foo = until(api, &foo_path("default", Some(name)), settled).await;
+    if let Ok(deployment) = api.get(&deployment_path("default", Some(name))).await {
         writeln!(
             out,
-            "  Event       {} {}: {}",
-            text(event, "/type"),
-            text(event, "/reason"),
-            text(event, "/message")
+            "  Deployment  {name}: image {}, replicas {}, controlled by Foo {}",
+            text(&deployment, "/spec/template/spec/containers/0/image"),
+            text(&deployment, "/spec/replicas"),
+            text(&deployment, "/metadata/ownerReferences/0/name"),
         )?;
+        // Recorded behind the writes, so it may come a moment later.
+        let told = until(api, &event_path("default", None), |list| !events(list).is_empty()).await;
+        for event in events(&told) {
+            let (kind, reason) = (text(event, "/type"), text(event, "/reason"));
+            writeln!(out, "  Event       {kind} {reason}: {}", text(event, "/message"))?;
+        }
     }
-    let ready = |foo: &Value| condition(foo, "Ready").is_some_and(|status| status == "True");
-    let foo = until(api, &foo_path("default", Some(name)), ready).await;
+    let ready = condition(&foo, "Ready").unwrap_or(&Value::Null);
     writeln!(
         out,
-        "  Foo         {name}: status.availableReplicas {}, Ready {}",
+        "  Foo         {name}: status.availableReplicas {}, Ready {} ({}: {})",
         text(&foo, "/status/availableReplicas"),
-        condition(&foo, "Ready").unwrap_or("-"),
+        text(ready, "/status"),
+        text(ready, "/reason"),
+        text(ready, "/message"),
     )?;
     writeln!(out, "  Decided by  guest {}", text(&foo, "/status/guest/digest"))?;
     Ok(())
+}
+
+/// Whether the Foo is Ready, or says why it will not be soon.
+fn settled(foo: &Value) -> bool {
+    let Some(ready) = condition(foo, "Ready") else { return false };
+    let field = |name| ready.get(name).and_then(Value::as_str).unwrap_or_default();
+    field("status") == "True" || !matches!(field("reason"), "Progressing" | "Terminating")
 }
 
 async fn until(api: &ApiClient, path: &str, good: impl Fn(&Value) -> bool) -> Value {
@@ -181,37 +201,34 @@ async fn until(api: &ApiClient, path: &str, good: impl Fn(&Value) -> bool) -> Va
     }
 }
 
-fn find_event(list: &Value) -> Option<&Value> {
-    let items = list.get("items")?.as_array()?;
-    items.iter().find(|event| event.get("reason").and_then(Value::as_str) == Some(foo_api::REASON_SYNCED))
+/// What was told of the Foo.
+fn events(list: &Value) -> Vec<&Value> {
+    let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let of_foo =
+        |event: &&Value| event.pointer("/involvedObject/kind").and_then(Value::as_str) == Some("Foo");
+    items.iter().filter(of_foo).collect()
 }
 
-fn condition<'a>(foo: &'a Value, kind: &str) -> Option<&'a str> {
+fn condition<'a>(foo: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = foo.pointer("/status/conditions")?.as_array()?;
-    let found =
-        conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))?;
-    found.get("status")?.as_str()
+    conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-fn next_steps(
-    out: &mut impl io::Write,
-    kubeconfig: &Path,
-    metrics: Option<std::net::SocketAddr>,
-) -> io::Result<()> {
-    writeln!(out, "\nIt is yours until Ctrl-C. In another terminal:\n")?;
-    writeln!(out, "  export KUBECONFIG={}", kubeconfig.display())?;
-    writeln!(out, "  kubectl get foo,deployment")?;
-    if let Some(address) = metrics {
-        writeln!(out, "  curl http://{address}/metrics")?;
-    }
-    writeln!(out, "\nTry next:")?;
+/// As this program was called, so that what is printed can be typed.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "foo-host".into())
+}
+
+fn next_steps(out: &mut impl io::Write) -> io::Result<()> {
+    writeln!(out, "\nIt is yours until Ctrl-C. Try in another terminal, with the KUBECONFIG above:\n")?;
     writeln!(
         out,
         "  1. change the replicas:    kubectl patch foo example-foo --type merge -p '{{\"spec\":{{\"replicas\":3}}}}'"
     )?;
     writeln!(out, "  2. delete the Deployment:  kubectl delete deployment example-foo   (it comes back)")?;
+    let program = program();
     writeln!(
         out,
-        "  3. run a guest of yours:   foo-host dev --guest my.wasm            (README: Write your own guest)"
+        "  3. run a guest of yours:   {program} dev --guest my.wasm   (README: Write your own guest)"
     )
 }

@@ -83,7 +83,12 @@ pub async fn load(
                         version: guest.version().map(str::to_owned),
                         parameters_digest: parameters_digest(&parameters),
                     };
-                    tracing::info!(digest = %identity.digest, "{name} decides from now on");
+                    if said.is_empty() {
+                        tracing::info!(digest = %identity.digest, "{name} decides from now on");
+                    } else {
+                        // As loud as the failure was.
+                        tracing::warn!(digest = %identity.digest, "{name} is mended and decides from now on");
+                    }
                     slot.set(ActiveGuest { guest, identity, parameters });
                     health.good(CHECK);
                     return;

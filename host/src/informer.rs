@@ -52,6 +52,8 @@ pub struct Informer {
 struct Progress {
     /// A list was complete.
     synced: bool,
+    /// Health has heard that all is well.
+    good: bool,
     /// Failures since the last success.
     failures: u32,
     /// What was said about the failure, and when.
@@ -157,14 +159,16 @@ impl Informer {
     }
 
     fn works(&self, progress: &mut Progress) {
-        let label = self.label();
         progress.failures = 0;
         if progress.said.take().is_some() {
-            tracing::info!("{label}: works again");
-            self.health.expect(&label, "listing");
+            // As loud as the failure was.
+            tracing::warn!("{}: works again", self.label());
+            self.health.expect(&self.label(), "listing");
+            progress.good = false;
         }
-        if progress.synced {
-            self.health.good(&label);
+        if progress.synced && !progress.good {
+            self.health.good(&self.label());
+            progress.good = true;
         }
     }
 
@@ -184,6 +188,7 @@ impl Informer {
         }
         if !progress.synced || forbidden(error) {
             self.health.bad(&label, &text);
+            progress.good = false;
         }
         let pause = PAUSE.0 * 2_u32.saturating_pow(progress.failures.min(16));
         progress.failures = progress.failures.saturating_add(1);

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser as _};
-use host::cli::{Cli, Command, RunArgs};
+use host::cli::{Cli, ClusterArgs, Command, RunArgs};
 use host::controller::Controller;
 use host::settings::Settings;
 use host::shutdown::Signals;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
-        None => block_on(run(cli.run)),
+        None => block_on(run(cli.run, cli.cluster)),
         #[cfg(feature = "dev")]
         Some(Command::Dev(args)) => block_on(host::dev::run(*args)),
         Some(Command::Crd) => print(&foo_api::crd_yaml()),
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         }
     };
     result.unwrap_or_else(|error| {
-        eprintln!("foo-host: {}", contract::one_line(&format!("{error:#}"), 4_096));
+        eprintln!("foo-host: {}", host::api::chain(error.as_ref()));
         ExitCode::FAILURE
     })
 }
@@ -52,11 +52,11 @@ fn block_on(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     result
 }
 
-async fn run(args: RunArgs) -> Result<ExitCode> {
+async fn run(args: RunArgs, cluster: ClusterArgs) -> Result<ExitCode> {
     logging::init(args.observe.log_format, args.observe.log_level.as_deref().unwrap_or("info"))?;
     let settings = Settings { compiler: compiler::command(), ..Settings::from_args(&args)? };
     let signals = Signals::install()?;
-    let connection = client::connect(&args.cluster).await?;
+    let connection = client::connect(&cluster).await?;
     let server = connection.server.clone();
     let controller = Controller::new(settings, connection).await?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), server, "foo-host starts");

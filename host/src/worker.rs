@@ -42,7 +42,8 @@ impl Reconciler {
     pub async fn work(self: Arc<Self>) {
         while let Some(ticket) = self.queue.get().await {
             let key = ticket.key().clone();
-            let span = tracing::info_span!("reconcile", foo = %key);
+            // Of the least level, so that no filter takes the name from the lines that it lets through.
+            let span = tracing::error_span!("reconcile", foo = %key);
             let started = Instant::now();
             let run = AssertUnwindSafe(self.run(&key)).catch_unwind().instrument(span);
             let next = run.await.unwrap_or_else(|_| {
@@ -230,12 +231,17 @@ fn call_failure(error: &CallError) -> Failure {
 /// Loud when it is told on the Foo, and quiet at its repeats; always to be had with `debug`.
 fn log(failure: &Failure, tells: bool, next: Next) {
     let reason = failure.reason.as_str();
+    let retry = match next {
+        Next::Backoff | Next::QuietBackoff => "backoff",
+        Next::Hold => "on change",
+        Next::Done | Next::After(_) => "none",
+    };
     if tells {
-        tracing::warn!(reason, ?next, "{}", failure.message);
+        tracing::warn!(reason, retry, "{}", failure.message);
     } else if failure.class == Class::Retry {
-        tracing::info!(reason, ?next, "{}", failure.message);
+        tracing::info!(reason, retry, "{}", failure.message);
     } else {
-        tracing::debug!(reason, ?next, "{}", failure.message);
+        tracing::debug!(reason, retry, "{}", failure.message);
     }
 }
 

@@ -165,7 +165,11 @@ fn start_a_broken_kubeconfig_and_an_unknown_context_are_named() {
     let good = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], \
                 contexts: [{name: a, context: {cluster: c, user: u}}], users: [{name: u, user: {}}], current-context: a}";
     std::fs::write(&path, good).expect("written");
-    refused(&["--kubeconfig", &path_text, "--context", "other"], 1, &[&path_text, "other"]);
+    refused(
+        &["--kubeconfig", &path_text, "--context", "other"],
+        1,
+        &[&path_text, "--context other", "it has: a"],
+    );
 }
 
 #[test]
@@ -215,15 +219,19 @@ fn dev_shows_what_happened_and_what_to_try_and_ends_with_0() {
     for part in [
         "Deployment  example-foo",
         "Normal Synced: Foo synced successfully",
-        "availableReplicas 1, Ready True",
+        "availableReplicas 1, Ready True (DeploymentAvailable",
     ] {
         assert!(seen.contains(part), "no {part:?} in\n{seen}");
     }
     let kubeconfig = home.path().join(".cache/foo-host/dev/kubeconfig");
     assert!(seen.contains(&kubeconfig.display().to_string()), "{seen}");
     assert!(std::fs::read_to_string(&kubeconfig).expect("written").contains("127.0.0.1"));
+    // A second one does not take the first one's away.
+    let mut second = Running::start(&["dev", "--api-only"], home.path());
+    assert!(second.read_until("Ctrl-C ends it").join("\n").contains("dev/kubeconfig-"));
     host.signal("INT");
     assert_eq!(host.ended().code(), Some(0));
+    assert!(!kubeconfig.exists(), "it leads nowhere now");
 }
 
 #[test]
@@ -237,7 +245,10 @@ fn a_guest_is_compiled_in_a_child_process_and_found_in_the_cache_the_next_time()
         assert_eq!(host.ended().code(), Some(0));
     }
     let cache = home.path().join(".cache/foo-host");
-    let found = walk(&cache).into_iter().filter(|path| !path.ends_with("kubeconfig")).count();
+    let found = walk(&cache)
+        .into_iter()
+        .filter(|path| !path.parent().is_some_and(|dir| dir.ends_with("dev")))
+        .count();
     assert_eq!(found, 1, "one guest, compiled once: {:?}", walk(&cache));
 }
 

@@ -87,6 +87,18 @@ fn cargo_component() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
+/// Builds the crate in `folder` for wasm32-unknown-unknown. None, after [`skip()`], where the target is missing.
+pub fn build_crate(folder: &Path, file: &str) -> Option<PathBuf> {
+    let target = "wasm32-unknown-unknown";
+    if !has_target(target) {
+        skip(&folder.display().to_string(), &format!("the target {target} is not installed"));
+        return None;
+    }
+    let mut build = Command::new(env!("CARGO"));
+    build.current_dir(folder).args(["build", "--target", target]);
+    Some(run_unlocked(build, target, file))
+}
+
 fn cargo(package: &str, target: &str, file: &str) -> PathBuf {
     let mut build = Command::new(env!("CARGO"));
     build.current_dir(root()).args(["build", "-p", package, "--target", target]);
@@ -96,11 +108,16 @@ fn cargo(package: &str, target: &str, file: &str) -> PathBuf {
 /// Runs a release build in a target directory of its own (the tests' is locked by whoever builds them) and gives
 /// the path of its result.
 fn run(mut build: Command, target: &str, file: &str) -> PathBuf {
+    build.arg("--locked");
+    run_unlocked(build, target, file)
+}
+
+fn run_unlocked(mut build: Command, target: &str, file: &str) -> PathBuf {
     // target/debug/deps/this-test
     let this = std::env::current_exe().expect("the test's path");
     let folder = this.ancestors().nth(3).expect("a target directory").join("guests");
     let output = build
-        .args(["--release", "--locked"])
+        .arg("--release")
         .env("CARGO_TARGET_DIR", &folder)
         // Set by the cargo that runs the tests, for this package.
         .env_remove("CARGO_MANIFEST_DIR")

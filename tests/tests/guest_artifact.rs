@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use tests::guests::{Way, root};
+use tests::guests::{self, Way, root};
 
 const ARTIFACT: &str = "artifacts/foo_reconciler.wasm";
 
@@ -112,6 +112,31 @@ fn imports(module: &[u8]) -> Vec<String> {
         }
     }
     imports
+}
+
+// ---- the README ----
+
+/// The guest of the README, word by word, as a user would build it.
+#[tokio::test]
+async fn the_guest_of_the_readme_builds_and_answers() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let code = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let crate_dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| crate_dir.path().join(name);
+    std::fs::create_dir_all(path("src")).unwrap();
+    std::fs::create_dir_all(path("wit")).unwrap();
+    std::fs::write(path("src/lib.rs"), code).unwrap();
+    std::fs::copy(root().join("wit/reconciler.wit"), path("wit/reconciler.wit")).unwrap();
+    std::fs::copy(root().join("Cargo.lock"), path("Cargo.lock")).unwrap();
+    let manifest = "[package]\nname = \"readme-guest\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\"]\n\
+                    [dependencies]\nwit-bindgen = \"0.61\"\n[workspace]\n";
+    std::fs::write(path("Cargo.toml"), manifest).unwrap();
+    let Some(built) = guests::build_crate(crate_dir.path(), "readme_guest.wasm") else { return };
+    let guest = load(&built).await;
+    for (name, Golden { input, .. }) in golden() {
+        let call = guest.reconcile(&input.foo, input.deployment.as_ref()).await;
+        assert!(call.result.is_ok(), "{name}: {:?}", call.result);
+    }
 }
 
 // ---- what it answers ----

@@ -99,6 +99,10 @@ fn structural(schema: &mut Value) {
         for keyword in ["title", "$schema", "components"] {
             map.remove(keyword);
         }
+        // A doc comment's line breaks mean nothing to `kubectl explain`.
+        if let Some(Value::String(description)) = map.get_mut("description") {
+            *description = description.replace('\n', " ");
+        }
         // The server would write the default into each object that it reads.
         map.remove("default");
         if let Some(properties) = map.get_mut("properties").and_then(Value::as_object_mut) {

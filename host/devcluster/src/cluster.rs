@@ -52,8 +52,8 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// With the namespaces of a new cluster.
-    pub(crate) fn new(settings: Settings, history: usize) -> Self {
-        let mut store = Store::new(history);
+    pub(crate) fn new(settings: Settings, history: usize, first_version: u64) -> Self {
+        let mut store = Store::new(history, first_version);
         let registry = Registry::new(&mut store);
         let mut cluster = Self { store, registry, settings, work: VecDeque::new() };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {

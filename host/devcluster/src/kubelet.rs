@@ -251,7 +251,7 @@ mod tests {
             fake_kubelet: true,
             clock: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         };
-        Cluster::new(settings, 100)
+        Cluster::new(settings, 100, 1)
     }
 
     fn web(replicas: i64, image: &str) -> Value {

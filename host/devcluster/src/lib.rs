@@ -69,6 +69,10 @@ pub struct Options {
     pub garbage_collector: bool,
     /// Changes that are remembered for watches and lists, for each resource. Older places answer 410.
     pub history: usize,
+    /// The resource version that the server begins with; older ones answer 410. A server that takes the place of
+    /// another on the same port needs one above all of the other's, or clients that watch from the old one wait for
+    /// ever.
+    pub first_version: u64,
     /// Requests that are remembered, the latest.
     pub records: usize,
     /// Where timestamps in objects come from. Delays follow tokio's time.
@@ -83,6 +87,7 @@ impl Default for Options {
             fake_kubelet: true,
             garbage_collector: true,
             history: 20_000,
+            first_version: 1,
             records: 100_000,
             clock: Arc::new(jiff::Timestamp::now),
         }
@@ -144,7 +149,7 @@ impl DevCluster {
             fake_kubelet: options.fake_kubelet,
             clock: options.clock,
         };
-        let cluster = Cluster::new(settings, options.history);
+        let cluster = Cluster::new(settings, options.history, options.first_version);
         let shared = Shared::new(cluster, records::Records::new(options.records));
         let router = axum::Router::new().fallback(server::handle).with_state(shared.clone());
         // Small answers must not wait for the acknowledgement of earlier ones.

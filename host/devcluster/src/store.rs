@@ -139,6 +139,8 @@ pub(crate) type Place = (TableId, Key);
 /// All objects.
 #[derive(Debug)]
 pub(crate) struct Store {
+    /// The version that the store began with.
+    first: u64,
     version: u64,
     tables: Vec<Table>,
     /// Entries that a log keeps before it forgets the oldest.
@@ -153,9 +155,18 @@ fn owners(object: &Object) -> impl Iterator<Item = &str> {
 }
 
 impl Store {
-    pub(crate) fn new(history: usize) -> Self {
-        // 0 has a meaning of its own in requests, so the first object gets 2 and an empty list says 1.
-        Self { version: 1, tables: Vec::new(), history, by_uid: HashMap::new(), by_owner: HashMap::new() }
+    /// Versions before `first` are forgotten from the start. 0 has a meaning of its own in requests, so that is at
+    /// least 1: an empty list says it, and the first object gets the next.
+    pub(crate) fn new(history: usize, first: u64) -> Self {
+        let first = first.max(1);
+        Self {
+            first,
+            version: first,
+            tables: Vec::new(),
+            history,
+            by_uid: HashMap::new(),
+            by_owner: HashMap::new(),
+        }
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -167,7 +178,7 @@ impl Store {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             first: 0,
-            forgotten: 0,
+            forgotten: if self.first > 1 { self.first } else { 0 },
             end: watch::channel(0).0,
             expiries: 0,
             closed: false,
@@ -379,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_list_as_of_an_older_version_undoes_the_log() {
-        let mut store = Store::new(100);
+        let mut store = Store::new(100, 1);
         let table = store.add_table();
         store.put(table, Key::new("n", "a"), object("a", "o"));
         store.put(table, Key::new("n", "b"), object("b", "o"));
@@ -395,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_reader_whose_place_was_forgotten_is_told_so() {
-        let mut store = Store::new(2);
+        let mut store = Store::new(2, 1);
         let table = store.add_table();
         let place = store.place_after(table, store.version()).unwrap();
         for name in ["a", "b"] {
@@ -408,7 +419,7 @@ mod tests {
 
     #[test]
     fn dependents_follow_changes_of_the_owner_references() {
-        let mut store = Store::new(10);
+        let mut store = Store::new(10, 1);
         let table = store.add_table();
         store.put(table, Key::new("n", "a"), object("a", "one"));
         assert_eq!(store.dependents("one").len(), 1);

@@ -243,7 +243,7 @@ mod tests {
             fake_kubelet: true,
             clock: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         };
-        let shared = Shared::new(Cluster::new(settings, 100), Records::new(0));
+        let shared = Shared::new(Cluster::new(settings, 100, 1), Records::new(0));
         let resource = shared.lock().registry.find("", "v1", "configmaps").unwrap();
         let query = Query::parse(query);
         let selection = Selection::parse(&resource, "default", "", &query).unwrap();

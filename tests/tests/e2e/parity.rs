@@ -106,7 +106,7 @@ async fn parity_sync_3_a_missing_deployment_is_created_by_post_with_the_field_ma
     assert_eq!(writes.len(), 1);
     assert_eq!(
         (writes[0].method.as_str(), writes[0].query.as_str()),
-        ("POST", "fieldManager=sample-controller")
+        ("POST", "fieldManager=sample-controller&fieldValidation=Strict")
     );
     world.api.delete(&deployment_path("web")).await;
     api::until("it is back", async || world.api.get(&deployment_path("web")).await.is_some()).await;

@@ -140,9 +140,10 @@ impl GuestLog {
         (!line.is_empty()).then_some(line)
     }
 
-    /// Reports a trap with its backtrace, which is for the log only.
+    /// Reports a trap with its backtrace, which is for the log only. At `debug`, because a call that traps is
+    /// tried again and again, and who made it says so once.
     pub(crate) fn trap(&self, message: &str, backtrace: &str) {
-        tracing::warn!(target: "guest", foo = self.foo, guest = self.guest, backtrace, "the guest trapped: {message}");
+        tracing::debug!(target: "guest", foo = self.foo, guest = self.guest, backtrace, "the guest trapped: {message}");
     }
 }
 

@@ -52,7 +52,9 @@ pub(crate) async fn load(engine: Arc<Inner>, bytes: Arc<[u8]>) -> Result<Guest, 
         version = info.version,
         size = info.size,
         from_cache,
-        limits = ?engine.limits,
+        fuel = engine.limits.fuel,
+        deadline_ms = engine.limits.deadline.as_millis() as u64,
+        memory_bytes = engine.limits.memory_bytes,
         "guest loaded",
     );
     Ok(Guest::new(engine, pre, info))
