@@ -47,15 +47,19 @@ pub async fn run(mut args: DevArgs) -> Result<ExitCode> {
         .with_context(|| format!("cannot write {}; give another --write-kubeconfig", kubeconfig.display()))?;
 
     let stop = CancellationToken::new();
-    let served = serve(&args, settings, &cluster, &kubeconfig, stop.clone());
-    let code = tokio::select! {
-        code = signals.run(stop.clone()) => return Ok(code),
-        result = served => result.map(|()| ExitCode::SUCCESS)?,
+    let work = async {
+        serve(&args, settings, &cluster, &kubeconfig, stop.clone()).await?;
+        cluster.shutdown().await;
+        // It leads nowhere now.
+        let _ = std::fs::remove_file(&kubeconfig);
+        Ok(ExitCode::SUCCESS)
     };
-    cluster.shutdown().await;
-    // It leads nowhere now.
-    let _ = std::fs::remove_file(&kubeconfig);
-    Ok(code)
+    tokio::select! {
+        // Signals first: a second one that is there already decides the exit code.
+        biased;
+        code = signals.run(stop.clone()) => Ok(code),
+        result = work => result,
+    }
 }
 
 async fn serve(

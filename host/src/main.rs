@@ -62,6 +62,8 @@ async fn run(args: RunArgs, cluster: ClusterArgs) -> Result<ExitCode> {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), server, "foo-host starts");
     let stop = CancellationToken::new();
     tokio::select! {
+        // Signals first: a second one that is there already decides the exit code.
+        biased;
         code = signals.run(stop.clone()) => Ok(code),
         result = controller.run(stop) => result.map(|()| ExitCode::SUCCESS),
     }

@@ -1,6 +1,6 @@
 //! The command as a user meets it: help, errors, signals, the first run.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -202,12 +202,22 @@ fn parity_signals_sigterm_ends_it_with_0_also_while_the_api_server_is_away() {
 fn parity_signals_the_second_one_exits_1() {
     let home = tempfile::tempdir().expect("a directory");
     let mut host = Running::start(&["dev", "--api-only"], home.path());
-    host.read_until("Ctrl-C ends it");
-    // Stopped, it takes both at once when it goes on.
-    host.signal("STOP");
+    let seen = host.read_until("Ctrl-C ends it").join(" ");
+    let address =
+        seen.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a URL");
+    // A request whose body never comes: the orderly end waits for it, for some seconds.
+    let mut client = std::net::TcpStream::connect(address).expect("it listens");
+    let head = "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                Content-Length: 9\r\nExpect: 100-continue\r\n\r\n";
+    client.write_all(head.as_bytes()).expect("sent");
+    client.read_exact(&mut [0; 12]).expect("HTTP/1.1 100");
     host.signal("TERM");
+    let start = Instant::now();
+    while std::net::TcpStream::connect(address).is_ok() {
+        assert!(start.elapsed() < PATIENCE, "it takes connections after SIGTERM");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     host.signal("INT");
-    host.signal("CONT");
     assert_eq!(host.ended().code(), Some(1));
 }
 
