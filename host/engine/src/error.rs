@@ -314,3 +314,17 @@ fn list(names: &[String]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one failure that no guest can provoke: an exhausted pool (the semaphore keeps calls from it) or a
+    /// failing allocator.
+    #[test]
+    fn a_fault_of_the_host_says_that_it_is_not_the_guests() {
+        let error = CallError::Host("no instance is free".to_owned());
+        assert_eq!(error.to_string(), "the host failed to run the guest: no instance is free");
+        assert_eq!(error.cause(), Cause::Host);
+    }
+}
