@@ -175,12 +175,6 @@ impl Reconciler {
     async fn call(&self, active: &ActiveGuest, input: &contract::Input) -> Verdict {
         let call = active.guest.reconcile(&input.foo, input.deployment.as_ref()).await;
         self.metrics.guest_call(&call);
-        if call.log_dropped > 0 {
-            tracing::warn!(
-                dropped = call.log_dropped,
-                "the guest logged more than it may; the rest was dropped"
-            );
-        }
         match call.result {
             Ok(actions) => Verdict::Answered(actions),
             Err(error) => Verdict::Failed(call_failure(&error)),
