@@ -1,0 +1,174 @@
+//! The proxy's port: accepting, serving and swallowing connections.
+
+use crate::Error;
+use crate::exchange;
+use crate::log::locked;
+use crate::proxy::Shared;
+use crate::wire::{Watched, Wire};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Connections that wait to be accepted: more than a client under test opens at once.
+const BACKLOG: u32 = 1024;
+
+pub(crate) struct Door {
+    room: Arc<Room>,
+    address: SocketAddr,
+    state: tokio::sync::Mutex<State>,
+}
+
+enum State {
+    Open {
+        cancel: CancellationToken,
+        tasks: TaskTracker,
+    },
+    /// The socket is bound and does not listen: clients are refused, and nobody else gets the port.
+    Shut(TcpSocket),
+    /// The port was lost while it was shut.
+    Lost,
+}
+
+/// What every connection needs.
+struct Room {
+    shared: Arc<Shared>,
+    acceptor: Option<TlsAcceptor>,
+    /// Cancelled while the black hole is on; connections keep the one that they began with.
+    hole: Mutex<CancellationToken>,
+    /// Connections in the hole, so that nothing closes them.
+    buried: Mutex<Vec<std::net::TcpStream>>,
+}
+
+impl Door {
+    pub(crate) async fn open(shared: Arc<Shared>, acceptor: Option<TlsAcceptor>) -> Result<Self, Error> {
+        let socket = bound((Ipv4Addr::LOCALHOST, 0).into())?;
+        let failed = |source| Error::Listen { port: 0, source };
+        let listener = socket.listen(BACKLOG).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let room = Arc::new(Room { shared, acceptor, hole: Mutex::default(), buried: Mutex::default() });
+        let state = tokio::sync::Mutex::new(admit(&room, listener));
+        Ok(Self { room, address, state })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn black_hole(&self, on: bool) {
+        let mut hole = locked(&self.room.hole);
+        if on {
+            hole.cancel();
+        } else if hole.is_cancelled() {
+            *hole = CancellationToken::new();
+        }
+    }
+
+    pub(crate) fn forget_buried(&self) {
+        locked(&self.room.buried).clear();
+    }
+
+    pub(crate) async fn shut(&self) -> Result<(), Error> {
+        let mut state = self.state.lock().await;
+        if let State::Open { cancel, tasks } = &*state {
+            cancel.cancel();
+            tasks.close();
+            tasks.wait().await;
+            self.forget_buried();
+            *state = State::Lost;
+            *state = State::Shut(bound(self.address)?);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn reopen(&self) -> Result<(), Error> {
+        let mut state = self.state.lock().await;
+        let socket = match std::mem::replace(&mut *state, State::Lost) {
+            State::Shut(socket) => socket,
+            State::Lost => bound(self.address)?,
+            open @ State::Open { .. } => {
+                *state = open;
+                return Ok(());
+            }
+        };
+        let listener = socket.listen(BACKLOG);
+        let listener = listener.map_err(|source| Error::Listen { port: self.address.port(), source })?;
+        *state = admit(&self.room, listener);
+        Ok(())
+    }
+}
+
+fn bound(address: SocketAddr) -> Result<TcpSocket, Error> {
+    let bind = || {
+        let socket = TcpSocket::new_v4()?;
+        // The port's earlier connections may linger.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    };
+    bind().map_err(|source| Error::Listen { port: address.port(), source })
+}
+
+/// Accepts until cancelled.
+fn admit(room: &Arc<Room>, listener: TcpListener) -> State {
+    let (cancel, tasks) = (room.shared.ended.child_token(), TaskTracker::new());
+    tasks.spawn(accept(room.clone(), listener, cancel.clone(), tasks.clone()));
+    State::Open { cancel, tasks }
+}
+
+async fn accept(room: Arc<Room>, listener: TcpListener, cancel: CancellationToken, tasks: TaskTracker) {
+    while let Some(accepted) = cancel.run_until_cancelled(listener.accept()).await {
+        // A client that left before it was accepted is no trouble.
+        if let Ok((stream, _)) = accepted {
+            let connection = connection(room.clone(), stream);
+            let cancel = cancel.clone();
+            tasks.spawn(async move { cancel.run_until_cancelled_owned(connection).await });
+        }
+    }
+}
+
+/// Serves a connection until it ends or falls into the black hole.
+async fn connection(room: Arc<Room>, stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    // The twin keeps the connection open when the one that is served is dropped.
+    let stream = stream.into_std()?;
+    let twin = stream.try_clone()?;
+    let stream = TcpStream::from_std(stream)?;
+    let hole = locked(&room.hole).clone();
+    let wire = Arc::new(Wire::new(hole.clone()));
+    tokio::select! {
+        biased;
+        () = hole.cancelled() => locked(&room.buried).push(twin),
+        () = handshake_and_serve(&room, stream, wire) => {}
+    }
+    Ok(())
+}
+
+async fn handshake_and_serve(room: &Room, stream: TcpStream, wire: Arc<Wire>) {
+    match &room.acceptor {
+        None => serve(&room.shared, stream, wire).await,
+        Some(acceptor) => {
+            // A client that does not trust the certificate goes away: that is its business.
+            if let Ok(stream) = acceptor.accept(stream).await {
+                serve(&room.shared, stream, wire).await;
+            }
+        }
+    }
+}
+
+async fn serve<S>(shared: &Arc<Shared>, stream: S, wire: Arc<Wire>)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = service_fn(|request| exchange::serve(shared.clone(), wire.clone(), request));
+    let io = TokioIo::new(Watched::new(stream, wire.clone()));
+    // Its errors are the faults that the test asked for, and clients that left.
+    drop(auto::Builder::new(TokioExecutor::new()).serve_connection(io, service).await);
+}
