@@ -1,25 +1,33 @@
 //! What can go wrong, each with what to do about it.
 
-use std::path::PathBuf;
+use crate::Program;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 /// Why there is no program, or no plane.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Neither `$XDG_CACHE_HOME` nor `$HOME` is an absolute path.
+    #[error("there is no directory for the programs: set HOME or XDG_CACHE_HOME to an absolute path")]
+    NoCache,
     /// The program is in neither `$KUBEBUILDER_ASSETS` nor the cache, and there is no Go that could build it.
     #[error(
-        "{program} is not built yet and cannot be: {reason}; install Go {go} or newer, or set KUBEBUILDER_ASSETS to a directory that has it"
+        "{program} is not built yet and cannot be: {reason}; install the Go that {module}/go.mod asks for, or set \
+         KUBEBUILDER_ASSETS to a directory that has {program}"
     )]
     NoGo {
         /// What is missing.
         program: &'static str,
+        /// The directory of its go.mod.
+        module: PathBuf,
         /// What `go` said, or that it is missing.
         reason: String,
-        /// The version that the modules ask for.
-        go: String,
     },
     /// `go` failed.
-    #[error("{program} cannot be built in {module}: {output}")]
+    #[error(
+        "{program} cannot be built in {module}; fetching modules needs network or a filled module cache: {output}"
+    )]
     Build {
         /// What was built.
         program: &'static str,
@@ -36,6 +44,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// No port of 127.0.0.1 can be had.
+    #[error("no port of 127.0.0.1 can be reserved: {0}")]
+    Port(std::io::Error),
+    /// Keys or certificates cannot be made.
+    #[error("the plane's certificates cannot be made: {0}")]
+    Certificates(String),
     /// A program ended, or could not be started.
     #[error("{program} {what}; the end of its log:\n{log}")]
     Ended {
@@ -70,7 +84,31 @@ pub enum Error {
         /// The server's message, or why there is no answer.
         reason: String,
     },
-    /// The options ask for this process neither directly nor indirectly, so it does not run.
+    /// The process is not part of this plane, or was stopped.
     #[error("{0} does not run in this plane; ask for it in the Options")]
     NotRunning(&'static str),
+}
+
+impl Error {
+    /// For `map_err`: what a file operation failed at.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+
+    pub(crate) fn no_go(which: Program, reason: &impl Display) -> Self {
+        Self::NoGo { program: which.name(), module: which.module(), reason: format!("go: {reason}") }
+    }
+
+    pub(crate) fn build(which: Program, output: &str) -> Self {
+        Self::Build { program: which.name(), module: which.module(), output: output.trim().to_owned() }
+    }
+
+    /// The HTTP status with which the server refused a request.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Request { status, .. } => *status,
+            _ => None,
+        }
+    }
 }

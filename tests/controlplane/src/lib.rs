@@ -20,9 +20,16 @@
 //! `static`, with a namespace for each test: whatever happens to the process that started it, also a panic or
 //! SIGKILL, its programs and its directory go with it.
 
+mod builder;
+mod child;
 mod client;
 mod error;
+mod etcd;
+mod flags;
+mod identity;
+mod keeper;
 mod plane;
+mod port;
 mod program;
 mod skip;
 
