@@ -28,7 +28,8 @@ pub(crate) fn etcd(directory: &Path, port: u16) -> Vec<String> {
 }
 
 pub(crate) fn apiserver(paths: &Paths<'_>, port: u16, etcd: &str, admission: &[String]) -> Vec<String> {
-    let Identity { certificate, key, service_account_key, token_file, .. } = paths.identity;
+    let Identity { certificate, key, service_account_key, service_account_public_key, token_file, .. } =
+        paths.identity;
     let mut flags = vec![
         format!("--etcd-servers={etcd}"),
         "--bind-address=127.0.0.1".into(),
@@ -37,13 +38,14 @@ pub(crate) fn apiserver(paths: &Paths<'_>, port: u16, etcd: &str, admission: &[S
         // There is no address to advertise, and nothing that asks for one.
         "--advertise-address=127.0.0.1".into(),
         "--endpoint-reconciler-type=none".into(),
+        "--service-cluster-ip-range=10.0.0.0/24".into(),
         format!("--cert-dir={}", paths.directory.display()),
         format!("--tls-cert-file={}", certificate.display()),
         format!("--tls-private-key-file={}", key.display()),
         "--authorization-mode=RBAC,Node".into(),
         format!("--token-auth-file={}", token_file.display()),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
-        format!("--service-account-key-file={}", service_account_key.display()),
+        format!("--service-account-key-file={}", service_account_public_key.display()),
         format!("--service-account-signing-key-file={}", service_account_key.display()),
         // The first would ask for a ServiceAccount in each namespace, the second taints the Node until a controller
         // that does not run lifts it.

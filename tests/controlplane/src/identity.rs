@@ -19,6 +19,7 @@ pub(crate) struct Identity {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) service_account_key: PathBuf,
+    pub(crate) service_account_public_key: PathBuf,
     pub(crate) token_file: PathBuf,
     tokens: BTreeMap<String, String>,
 }
@@ -52,6 +53,7 @@ impl Identity {
             certificate: write("server.crt", &certificate)?,
             key: write("server.key", &key)?,
             service_account_key: write("service-account.key", &service_account_key.serialize_pem())?,
+            service_account_public_key: write("service-account.pub", &service_account_key.public_key_pem())?,
             token_file: write("tokens.csv", &lines)?,
             ca_pem,
             tokens,

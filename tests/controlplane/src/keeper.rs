@@ -5,6 +5,8 @@
 //! of Linux is no substitute: it is sent when the *thread* ends that started the program, such as a test's.
 
 use crate::Error;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -35,7 +37,10 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Makes a directory that only this user may look into, and keeps it.
     pub(crate) fn new() -> Result<Self, Error> {
-        let directory = tempfile::Builder::new().prefix("controlplane-").tempdir();
+        let directory = tempfile::Builder::new()
+            .prefix("controlplane-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir();
         let directory = directory.map_err(Error::file(&std::env::temp_dir()))?;
         let shell = Path::new("/bin/sh");
         let anchor = start(Command::new(shell).args(["-c", ANCHOR])).map_err(Error::file(shell))?;

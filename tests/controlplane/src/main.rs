@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use controlplane::{Options, Plane, Program};
+use std::process::ExitCode;
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -34,8 +35,20 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+type Result = std::result::Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("controlplane: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result {
+    match command {
         Command::Build => build(),
         Command::Up { no_pods, admission } => up(&Options {
             controllers: true,
@@ -46,7 +59,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-fn build() -> anyhow::Result<()> {
+fn build() -> Result {
     for which in Program::ALL {
         let started = Instant::now();
         let path = controlplane::program(which)?;
@@ -56,7 +69,7 @@ fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn up(options: &Options) -> anyhow::Result<()> {
+fn up(options: &Options) -> Result {
     let started = Instant::now();
     let plane = Plane::start(options)?;
     let kubeconfig = plane.logs().with_file_name("kubeconfig");
