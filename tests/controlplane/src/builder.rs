@@ -1,5 +1,5 @@
-//! Builds programs from Go modules into a cache outside the checkout. One process at a time, and an interrupted
-//! build leaves nothing that looks like a program.
+//! Builds programs from Go modules into a cache outside the checkout. One process at a time, and an
+//! interrupted build leaves nothing that looks like a program.
 
 use crate::{Error, Program};
 use std::collections::VecDeque;
@@ -62,8 +62,8 @@ impl Builder {
         Ok(path)
     }
 
-    /// The stages that tell kwok what to do with nodes and pods, in one file: upstream's own, kept beside the program so
-    /// that a plane starts without Go.
+    /// The stages that tell kwok what to do with nodes and pods, in one file: upstream's own, kept beside the
+    /// program so that a plane starts without Go.
     pub(crate) fn kwok_stages(&self) -> Result<PathBuf, Error> {
         let directory = self.directory(Program::Kwok)?;
         let path = directory.join("stages.yaml");
@@ -99,15 +99,9 @@ impl Builder {
         let output = self.go(which).args(["mod", "download", "-json", which.source()]).output();
         let output = output.map_err(|error| Error::no_go(which, &error))?;
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        match answer["Dir"].as_str() {
-            Some(directory) => Ok(directory.into()),
-            None => {
-                let said = answer["Error"]
-                    .as_str()
-                    .map_or_else(|| String::from_utf8_lossy(&output.stderr).into(), str::to_owned);
-                Err(Error::build(which, &said))
-            }
-        }
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let failed = || Error::build(which, answer["Error"].as_str().unwrap_or(&stderr));
+        answer["Dir"].as_str().map(PathBuf::from).ok_or_else(failed)
     }
 
     /// An error unless there is a Go that takes our go.mod.
@@ -150,8 +144,8 @@ impl Builder {
         say(&format!("building {what} from Go modules into {}", self.cache.display()));
         let mut go = self.go(which);
         go.args(["build", "-mod=readonly", "-trimpath", "-ldflags", &which.ldflags(&version), "-o"]).arg(to);
-        // The compiler holds the lock as well: if this process is killed, the next one waits until the one that still
-        // writes has ended.
+        // The compiler holds the lock as well: if this process is killed, the next one waits until the one
+        // that still writes has ended.
         let lock = lock.try_clone().map_err(Error::file(to))?;
         go.arg(which.package()).stdin(lock).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = go.spawn().map_err(|error| Error::no_go(which, &error))?;

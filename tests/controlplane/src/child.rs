@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The wait for a program to become ready. They take seconds; a busy machine may take many times that.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// What starts a program, and starts it anew.
 #[derive(Clone)]
@@ -53,7 +53,8 @@ impl Child {
         let started = Instant::now();
         loop {
             let answer = ask();
-            // Looked at after the answer: it may have come from another program on a port that this one did not get.
+            // Looked at after the answer: it may have come from another program on a port that this one did
+            // not get.
             self.check()?;
             match answer {
                 Ok(value) => return Ok(value),

@@ -29,7 +29,7 @@ impl Client {
             // A proxy of the environment is none of 127.0.0.1's business.
             .proxy(None)
             .http_status_as_error(false)
-            .timeout_global(Some(Duration::from_secs(60)))
+            .timeout_global(Some(Duration::from_mins(1)))
             .build();
         let authorization = token.map(|token| format!("Bearer {token}"));
         Ok(Self { agent: config.into(), url: url.to_owned(), authorization })
@@ -92,7 +92,7 @@ impl Client {
             .read_to_string()
             .map_err(|error| failed(Some(status.as_u16()), error.to_string()))?;
         // Health checks answer plain text.
-        let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text));
+        let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
         if status.is_success() {
             return Ok(value);
         }

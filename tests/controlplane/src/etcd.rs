@@ -34,7 +34,8 @@ impl Etcd {
         &self.url
     }
 
-    /// As the API server's own compactor does it: it also writes down what it compacted, for API servers to see.
+    /// As the API server's own compactor does it: it also writes down what it compacted, for API servers to
+    /// see.
     pub(crate) fn compact(&self) -> Result<u64, Error> {
         let key = STANDARD.encode("compact_rev_key");
         let now = self.client.create("/v3/kv/range", &json!({ "key": key }))?;

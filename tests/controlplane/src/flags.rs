@@ -47,15 +47,15 @@ pub(crate) fn apiserver(paths: &Paths<'_>, port: u16, etcd: &str, admission: &[S
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-account-key-file={}", service_account_public_key.display()),
         format!("--service-account-signing-key-file={}", service_account_key.display()),
-        // The first would ask for a ServiceAccount in each namespace, the second taints the Node until a controller
-        // that does not run lifts it.
+        // The first would ask for a ServiceAccount in each namespace, the second taints the Node until a
+        // controller that does not run lifts it.
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".into(),
         // The server alone never answers 429: tests decide when it does. It also starts faster without.
         "--enable-priority-and-fairness=false".into(),
         "--max-requests-inflight=0".into(),
         "--max-mutating-requests-inflight=0".into(),
-        // Compaction comes when a test asks for it, and is then obeyed at once by lists, which otherwise come from
-        // snapshots in memory for up to 15 s more.
+        // Compaction comes when a test asks for it, and is then obeyed at once by lists, which otherwise come
+        // from snapshots in memory for up to 15 s more.
         "--etcd-compaction-interval=0".into(),
         "--feature-gates=ListFromCacheSnapshot=false".into(),
         "--profiling=false".into(),

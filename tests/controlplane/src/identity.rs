@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// The user of the plane's own programs and of tests that set things up.
 pub(crate) const ADMIN: &str = "admin";
 
-/// Keys, certificates and tokens, made anew for each plane, and the files with what the API server reads of them.
+/// Keys, certificates and tokens, made anew for each plane, and the files with what the API server reads of
+/// them.
 pub(crate) struct Identity {
     pub(crate) ca_pem: String,
     pub(crate) certificate: PathBuf,
@@ -33,15 +34,11 @@ impl Identity {
 
         let admin = User { name: ADMIN.into(), groups: vec!["system:masters".into()] };
         let mut tokens = BTreeMap::new();
-        let mut lines = String::new();
-        for user in [&admin].into_iter().chain(users) {
+        let mut lines = Vec::new();
+        for user in users.iter().chain([&admin]) {
             let token = uuid::Uuid::new_v4().simple().to_string();
             // token, name, uid, groups
-            lines += &format!(
-                "{token},{name},{name},\"{groups}\"\n",
-                name = user.name,
-                groups = user.groups.join(",")
-            );
+            lines.push(format!("{token},{name},{name},\"{}\"\n", user.groups.join(","), name = user.name));
             tokens.insert(user.name.clone(), token);
         }
 
@@ -54,7 +51,7 @@ impl Identity {
             key: write("server.key", &key)?,
             service_account_key: write("service-account.key", &service_account_key.serialize_pem())?,
             service_account_public_key: write("service-account.pub", &service_account_key.public_key_pem())?,
-            token_file: write("tokens.csv", &lines)?,
+            token_file: write("tokens.csv", &lines.concat())?,
             ca_pem,
             tokens,
         })
@@ -97,8 +94,8 @@ current-context: plane
     }
 }
 
-/// A certificate authority, and a certificate of 127.0.0.1 with its key, as PEM. Elliptic curves: RSA keys take
-/// longer to make than etcd takes to start.
+/// A certificate authority, and a certificate of 127.0.0.1 with its key, as PEM. Elliptic curves: RSA keys
+/// take longer to make than etcd takes to start.
 fn certificates() -> Result<(String, String, String), rcgen::Error> {
     let mut ca = CertificateParams::default();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,8 +1,10 @@
-//! Ends a plane's programs and removes its directory when the process that started it is gone, however it went.
+//! Ends a plane's programs and removes its directory when the process that started it is gone, however it
+//! went.
 //!
-//! The programs share a process group. A shell outside of it waits on a pipe whose other end only this process
-//! holds; the kernel closes that end when this process ends. The shell then kills the group. The parent-death signal
-//! of Linux is no substitute: it is sent when the *thread* ends that started the program, such as a test's.
+//! The programs share a process group. A shell outside of it waits on a pipe whose other end only this
+//! process holds; the kernel closes that end when this process ends. The shell then kills the group. The
+//! parent-death signal of Linux is no substitute: it is sent when the *thread* ends that started the program,
+//! such as a test's.
 
 use crate::Error;
 use std::fs::Permissions;
@@ -11,11 +13,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+const SHELL: &str = "/bin/sh";
+
 /// In the group from the first moment, so that the group exists before and between the programs.
 const ANCHOR: &str = "trap '' HUP INT TERM; read -r _";
 
-/// Until the group is gone: a program that was being started in that moment joins it a little later. Not for ever:
-/// where nothing reaps orphans, a group of the dead stays.
+/// Until the group is gone: a program that was being started in that moment joins it a little later. Not for
+/// ever: where nothing reaps orphans, a group of the dead stays.
 const KEEPER: &str = r#"
     trap '' HUP INT TERM
     read -r _
@@ -31,7 +35,7 @@ const KEEPER: &str = r#"
 pub(crate) struct Keeper {
     directory: tempfile::TempDir,
     anchor: Child,
-    keeper: Child,
+    shell: Child,
 }
 
 impl Keeper {
@@ -42,16 +46,16 @@ impl Keeper {
             .permissions(Permissions::from_mode(0o700))
             .tempdir();
         let directory = directory.map_err(Error::file(&std::env::temp_dir()))?;
-        let shell = Path::new("/bin/sh");
-        let anchor = start(Command::new(shell).args(["-c", ANCHOR])).map_err(Error::file(shell))?;
+        let mut anchor =
+            start(Command::new(SHELL).args(["-c", ANCHOR])).map_err(Error::file(Path::new(SHELL)))?;
         let group = anchor.id().to_string();
-        let mut command = Command::new(shell);
+        let mut command = Command::new(SHELL);
         command.args(["-c", KEEPER, "keeper", &group]).arg(directory.path());
         match start(&mut command) {
-            Ok(keeper) => Ok(Self { directory, anchor, keeper }),
+            Ok(shell) => Ok(Self { directory, anchor, shell }),
             Err(error) => {
-                end(anchor);
-                Err(Error::file(shell)(error))
+                end(&mut anchor);
+                Err(Error::file(Path::new(SHELL))(error))
             }
         }
     }
@@ -69,21 +73,19 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The keeper first: it must not take the anchor's end for this process'.
-        self.keeper.kill().ok();
-        self.keeper.wait().ok();
-        self.anchor.kill().ok();
-        self.anchor.wait().ok();
+        // Nothing is left for them to do.
+        end(&mut self.shell);
+        end(&mut self.anchor);
     }
 }
 
-/// In a process group of its own, with a pipe to read from. Only this process has the other end: Rust opens it
-/// close-on-exec.
+/// In a process group of its own, with a pipe to read from. Only this process has the other end: Rust opens
+/// it close-on-exec.
 fn start(command: &mut Command) -> std::io::Result<Child> {
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-fn end(mut child: Child) {
+fn end(child: &mut Child) {
     child.kill().ok();
     child.wait().ok();
 }

@@ -1,6 +1,6 @@
-//! A real Kubernetes control plane for tests and for people who want to try things: etcd, kube-apiserver and, where
-//! asked for, kube-controller-manager, kube-scheduler and kwok, so that pods run. The programs are built from the
-//! Go modules under `modules/`, which pin each of them, into a cache outside the checkout.
+//! A real Kubernetes control plane for tests and for people who want to try things: etcd, kube-apiserver and,
+//! where asked for, kube-controller-manager, kube-scheduler and kwok, so that pods run. The programs are
+//! built from the Go modules under `modules/`, which pin each of them, into a cache outside the checkout.
 //!
 //! ```no_run
 //! use controlplane::{Options, Plane, User};
@@ -16,9 +16,9 @@
 //! # Ok::<(), controlplane::Error>(())
 //! ```
 //!
-//! All of it is blocking; in async code use `spawn_blocking`. One plane is meant to serve a whole test binary, from a
-//! `static`, with a namespace for each test: whatever happens to the process that started it, also a panic or
-//! SIGKILL, its programs and its directory go with it.
+//! All of it is blocking; in async code use `spawn_blocking`. One plane is meant to serve a whole test
+//! binary, from a `static`, with a namespace for each test: whatever happens to the process that started it,
+//! also a panic or SIGKILL, its programs and its directory go with it.
 
 mod builder;
 mod child;
@@ -28,13 +28,16 @@ mod etcd;
 mod flags;
 mod identity;
 mod keeper;
+mod options;
 mod plane;
 mod port;
+mod process;
 mod program;
 mod skip;
 
 pub use client::Client;
 pub use error::Error;
-pub use plane::{Options, Plane, Process, User};
+pub use options::{Options, Process, User};
+pub use plane::Plane;
 pub use program::{Program, available, module_dir, program};
 pub use skip::skip;

@@ -18,13 +18,14 @@ struct Cli {
 enum Command {
     /// Build every program that is not there yet; the first time takes up to 10 minutes.
     ///
-    /// Programs come from $KUBEBUILDER_ASSETS where it has them, else from the cache below $XDG_CACHE_HOME or ~/.cache,
-    /// else they are built into the cache, which needs Go.
+    /// Each comes from the directory `$KUBEBUILDER_ASSETS` if that has it, else from the cache below
+    /// `$XDG_CACHE_HOME` or `~/.cache`, else it is built into the cache, which needs Go.
     Build,
     /// Start a control plane on free ports of 127.0.0.1, until Ctrl-C.
     ///
-    /// etcd, kube-apiserver, the controllers of Deployments, ReplicaSets and namespaces, and the garbage collector;
-    /// kube-scheduler and kwok, which lets pods become Running without running anything. Nothing is kept when it ends.
+    /// It has etcd, kube-apiserver, the controllers of Deployments and namespaces, the garbage collector,
+    /// kube-scheduler, and kwok, which lets pods become Running without running anything. Nothing is kept
+    /// when it ends.
     Up {
         /// No scheduler, no kwok, no Node: pods stay Pending.
         #[arg(long)]

@@ -4,9 +4,10 @@ use crate::Error;
 use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// A free port of 127.0.0.1, kept as long as this lives. The socket is bound, never listens, and shares its port with
-/// programs of this user that ask for it (`SO_REUSEPORT`). So there is no moment in which another process could take it,
-/// neither before the program has started nor while it is down; and while it is down, connections are refused.
+/// A free port of 127.0.0.1, kept as long as this lives. The socket is bound, never listens, and shares its
+/// port with programs of this user that ask for it (`SO_REUSEPORT`). So there is no moment in which another
+/// process could take it, neither before the program has started nor while it is down; and while it is down,
+/// connections are refused.
 pub(crate) struct Port {
     number: u16,
     _socket: Socket,

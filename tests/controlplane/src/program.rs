@@ -22,9 +22,9 @@ pub enum Program {
     SampleController,
 }
 
-/// Where a program is: in `$KUBEBUILDER_ASSETS`, else in the cache, else it is built into the cache, which takes
-/// from seconds to five minutes (progress goes to stderr). One process builds at a time, the others wait and then
-/// find what it built; a build that was interrupted is done again.
+/// Where a program is: in `$KUBEBUILDER_ASSETS`, else in the cache, else it is built into the cache, which
+/// takes from seconds to five minutes (progress goes to stderr). One process builds at a time, the others
+/// wait and then find what it built; a build that was interrupted is done again.
 pub fn program(which: Program) -> Result<PathBuf, Error> {
     match asset(which) {
         Some(path) => Ok(path),
@@ -32,8 +32,8 @@ pub fn program(which: Program) -> Result<PathBuf, Error> {
     }
 }
 
-/// Whether this machine can have a plane and the Go sample-controller: every program is there, or there is a Go
-/// to build it with. The error says what is missing, so that a test can [`skip`](crate::skip()).
+/// Whether this machine can have a plane and the Go sample-controller: every program is there, or there is a
+/// Go to build it with. The error says what is missing, so that a test can [`skip`](crate::skip()).
 pub fn available() -> Result<(), Error> {
     let builder = Builder::new()?;
     let missing = |which: &&Program| asset(**which).is_none() && !builder.path(**which).is_file();
@@ -43,8 +43,8 @@ pub fn available() -> Result<(), Error> {
     }
 }
 
-/// The unpacked sources of the Go module that a program comes from, for instance upstream's CRD and example in
-/// `artifacts/examples` of [`Program::SampleController`]. Asks `go`, which fetches them if need be.
+/// The unpacked sources of the Go module that a program comes from, for instance upstream's CRD and example
+/// in `artifacts/examples` of [`Program::SampleController`]. Asks `go`, which fetches them if need be.
 pub fn module_dir(which: Program) -> Result<PathBuf, Error> {
     Builder::new()?.module_dir(which)
 }
@@ -146,8 +146,8 @@ impl Program {
         format!("-s -w{versions}")
     }
 
-    /// What a build depends on, but for Go itself: a newer Go is no reason for minutes of building, and a machine
-    /// without Go must find what is there.
+    /// What a build depends on, but for Go itself: a newer Go is no reason for minutes of building, and a
+    /// machine without Go must find what is there.
     pub(crate) fn key(self, version: &str) -> Result<String, Error> {
         let mut hash = Sha256::new();
         for file in ["go.mod", "go.sum"] {
@@ -158,7 +158,8 @@ impl Program {
             hash.update(text);
             hash.update([0]);
         }
-        Ok(hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+        let hash = hash.finalize().iter().take(6).fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
+        Ok(format!("{hash:012x}"))
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use std::process::Child;
 
 /// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Names the directory in which the child process of a test builds.
 const STATE: &str = "CONTROLPLANE_TEST_STATE";
