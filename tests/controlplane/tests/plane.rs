@@ -326,10 +326,6 @@ fn child_with_a_plane() {
     let everything = does == "wait";
     let options = Options { controllers: everything, pods: everything, ..Options::default() };
     let plane = PLANE.get_or_init(|| Plane::start(&options).expect("it starts"));
-    if everything {
-        // A stopped process must die as well.
-        plane.pause(Process::ControllerManager).expect("it runs");
-    }
     println!("\nplane {}", plane.logs().parent().expect("the plane's").display());
     // Until the parent ends it, or ends itself.
     if everything {
