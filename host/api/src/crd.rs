@@ -105,6 +105,9 @@ fn structural(schema: &mut Value) {
         }
         // The server would write the default into each object that it reads.
         map.remove("default");
+        // A null of what is not nullable is dropped, so that upstream's Go client, which writes `replicas: null`,
+        // is served. A null that stays is refused with 422: the scale subresource reads replicas as a number.
+        map.remove("nullable");
         if let Some(properties) = map.get_mut("properties").and_then(Value::as_object_mut) {
             properties.values_mut().for_each(structural);
         }
@@ -156,7 +159,6 @@ mod tests {
         assert_eq!(replicas["type"], "integer");
         assert_eq!(replicas["format"], "int32");
         assert_eq!((&replicas["minimum"], &replicas["maximum"]), (&json!(1), &json!(10)));
-        assert_eq!(replicas["nullable"], true);
         assert_eq!(
             crd["metadata"]["annotations"]["api-approved.kubernetes.io"],
             "unapproved, experimental-only"
@@ -176,17 +178,18 @@ mod tests {
     }
 
     /// `apiextensions.k8s.io/v1` (structural schemas): no `$ref`, no list of types, no unknown format,
-    /// `nullable` only where upstream has it, and a description for `kubectl explain`.
+    /// no `nullable`, and a description for `kubectl explain`.
     #[test]
     fn the_schema_is_structural() {
         fn walk(schema: &Value, path: &str) {
             let map = schema.as_object().unwrap();
-            for keyword in ["$ref", "definitions", "anyOf", "allOf", "oneOf", "not", "default", "title"] {
+            for keyword in
+                ["$ref", "definitions", "anyOf", "allOf", "oneOf", "not", "default", "title", "nullable"]
+            {
                 assert!(!map.contains_key(keyword), "{path} has {keyword}");
             }
             assert!(map["type"].is_string(), "{path} has no single type");
             assert!(path.ends_with("[]") || map.contains_key("description"), "{path} has no description");
-            assert_eq!(map.contains_key("nullable"), path == ".spec.replicas", "{path}");
             if let Some(format) = map.get("format").and_then(Value::as_str) {
                 assert!(["int32", "int64", "date-time"].contains(&format), "{path}: {format}");
             }

@@ -44,7 +44,8 @@ impl Structural {
         gone
     }
 
-    /// Fills in the schema's defaults, and drops nulls that a default replaces.
+    /// Fills in the schema's defaults, and drops nulls of what is not nullable (apiextensions-apiserver's
+    /// `PruneNonNullableNullsWithoutDefaults`).
     pub(crate) fn default(&self, object: &mut Value) {
         default(object, &self.schema);
     }
@@ -102,11 +103,13 @@ fn default(value: &mut Value, schema: &Value) {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, schema) in properties.into_iter().flatten() {
-                if let Some(filling) = schema.get("default") {
-                    let nullable = schema.get("nullable") == Some(&Value::Bool(true));
-                    if fields.get(name).is_none_or(|v| v.is_null() && !nullable) {
-                        fields.insert(name.clone(), filling.clone());
-                    }
+                if !is_nullable(schema) && fields.get(name).is_some_and(Value::is_null) {
+                    fields.remove(name);
+                }
+                if let Some(filling) = schema.get("default")
+                    && !fields.contains_key(name)
+                {
+                    fields.insert(name.clone(), filling.clone());
                 }
                 if let Some(value) = fields.get_mut(name) {
                     default(value, schema);
@@ -114,10 +117,10 @@ fn default(value: &mut Value, schema: &Value) {
             }
             let additional = schema.get("additionalProperties").filter(|a| a.is_object());
             if let Some(additional) = additional {
-                for (name, value) in fields.iter_mut() {
-                    if properties.is_none_or(|p| !p.contains_key(name)) {
-                        default(value, additional);
-                    }
+                let declared = |name: &str| properties.is_some_and(|p| p.contains_key(name));
+                fields.retain(|name, value| declared(name) || is_nullable(additional) || !value.is_null());
+                for (_, value) in fields.iter_mut().filter(|(name, _)| !declared(name)) {
+                    default(value, additional);
                 }
             }
         }
@@ -130,6 +133,10 @@ fn default(value: &mut Value, schema: &Value) {
         }
         _ => {}
     }
+}
+
+fn is_nullable(schema: &Value) -> bool {
+    schema.get("nullable") == Some(&Value::Bool(true))
 }
 
 /// Kubernetes' dialect (OpenAPI 3.0 with extensions) as plain JSON schema of draft 4.
