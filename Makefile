@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test guest guest-check bench install-tools fmt clippy doc unit
+.PHONY: help run test guest guest-check bench install-tools fmt clippy doc unit control-plane e2e parity
 
 # Flags of `foo-host dev`, for instance: make run ARGS="--workers 4"
 ARGS ?=
@@ -37,6 +37,15 @@ doc: ## Only the documentation, which may not have a broken link
 unit: ## Only the tests, with their sum at the end
 	@scripts/test-summary --locked --workspace --no-fail-fast
 
+control-plane: ## A real control plane from Go modules, with pods, until Ctrl-C; prints its kubeconfig
+	cargo run --locked -p controlplane -- up
+
+e2e: ## Only the end-to-end tests on a real control plane
+	@scripts/test-summary --locked -p tests --test e2e plane
+
+parity: ## Side by side with the Go sample-controller; writes tests/parity/README.md
+	BLESS=1 cargo test --locked -p tests --test parity -- --nocapture
+
 guest: ## Rebuild artifacts/foo_reconciler.wasm after a change in guest/ or wit/
 	@scripts/guest
 
@@ -46,5 +55,5 @@ guest-check: ## Fail unless a rebuild gives the committed artifact byte for byte
 bench: ## Benchmarks: guest calls, and 1,000 Foos from nothing
 	cargo bench --locked -p guest-engine -p tests --benches
 
-install-tools: ## Wasm targets, cargo-component and kubectl, into a cache outside the checkout
+install-tools: ## Wasm targets, cargo-component, kubectl and the control plane, into a cache outside the checkout
 	@scripts/install-tools

@@ -97,7 +97,9 @@ async fn server(kubelet: bool) -> (DevCluster, Api) {
 
 async fn run(binary: &PathBuf, name: &str, foos: usize, kubelet: bool, workers: &str) {
     let (cluster, api) = server(kubelet).await;
-    let many = (0..foos).map(|number| foo(&format!("a{number:05}"), &format!("web{number:05}")));
+    let many = (0..foos).map(|number| {
+        tests::objects::within("default", foo(&format!("a{number:05}"), &format!("web{number:05}")))
+    });
     cluster.seed(many).expect("seeded");
     let start = Instant::now();
     let host = Host::start(binary, &cluster.url(), workers);
@@ -106,7 +108,7 @@ async fn run(binary: &PathBuf, name: &str, foos: usize, kubelet: bool, workers: 
         |foo: &Value| if kubelet { tests::objects::ready(foo) } else { !condition(foo, "Ready").is_null() };
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if writes() >= 3 * foos && api.list(&foo_path("")).await.iter().all(status) {
+        if writes() >= 3 * foos && api.list(&foo_path("default", "")).await.iter().all(status) {
             break;
         }
         assert!(start.elapsed() < Duration::from_mins(10), "it does not converge: {} writes", writes());
@@ -119,7 +121,7 @@ async fn run(binary: &PathBuf, name: &str, foos: usize, kubelet: bool, workers: 
     if !kubelet {
         assert_eq!(total, 3 * foos, "one create, one status, one event each");
     }
-    assert_eq!(api.list(&deployment_path("")).await.len(), foos);
+    assert_eq!(api.list(&deployment_path("default", "")).await.len(), foos);
     cluster.shutdown().await;
 }
 
@@ -127,13 +129,17 @@ async fn run(binary: &PathBuf, name: &str, foos: usize, kubelet: bool, workers: 
 async fn foreign(binary: &PathBuf) {
     for others in [0, 10_000, 40_000] {
         let (cluster, api) = server(false).await;
-        let theirs = (0..others).map(|number| tests::deployment(&format!("theirs{number:05}")));
+        let theirs = (0..others).map(|number| {
+            tests::objects::within("default", tests::deployment(&format!("theirs{number:05}")))
+        });
         cluster.seed(theirs).expect("seeded");
-        let ours = (0..100).map(|number| foo(&format!("a{number:05}"), &format!("web{number:05}")));
+        let ours = (0..100).map(|number| {
+            tests::objects::within("default", foo(&format!("a{number:05}"), &format!("web{number:05}")))
+        });
         cluster.seed(ours).expect("seeded");
         let host = Host::start(binary, &cluster.url(), "2");
         let written = |foo: &Value| !at(foo, "/status/conditions").is_null();
-        while !api.list(&foo_path("")).await.iter().all(written) {
+        while !api.list(&foo_path("default", "")).await.iter().all(written) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         println!(

@@ -19,7 +19,19 @@ pub struct Api {
 impl Api {
     /// A client for a server without authentication.
     pub fn new(url: &str) -> Self {
-        let mut config = kube::Config::new(url.parse().expect("a URL"));
+        Self::from_config(kube::Config::new(url.parse().expect("a URL")))
+    }
+
+    /// A client for a control plane, as one of its users.
+    pub fn of_plane(plane: &controlplane::Plane, user: &str) -> Self {
+        let mut config = kube::Config::new(plane.url().parse().expect("a URL"));
+        let ca = pem::parse(plane.ca_pem()).expect("a certificate");
+        config.root_cert = Some(vec![ca.into_contents()]);
+        config.auth_info.token = Some(plane.token(user).to_owned().into());
+        Self::from_config(config)
+    }
+
+    fn from_config(mut config: kube::Config) -> Self {
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static("tests/1")));
         config.default_retry = false;
         Self { client: kube::Client::try_from(config).expect("a client") }

@@ -2,12 +2,14 @@
 //! to meddle with.
 
 pub mod api;
+pub mod backend;
 pub mod guests;
 pub mod objects;
 pub mod skip;
 pub mod world;
 
 pub use api::Api;
+pub use backend::Backend;
 pub use objects::{deployment, foo};
 pub use skip::skip;
 pub use world::{Crd, World};

@@ -2,34 +2,31 @@
 
 use serde_json::{Value, json};
 
-/// The namespace of tests that need but one.
-pub const NAMESPACE: &str = "default";
-
-/// `/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos[/NAME]`.
-pub fn foo_path(name: &str) -> String {
-    path("apis/samplecontroller.k8s.io/v1alpha1", "foos", name)
+/// `/apis/samplecontroller.k8s.io/v1alpha1/namespaces/NAMESPACE/foos[/NAME]`.
+pub fn foo_path(namespace: &str, name: &str) -> String {
+    path("apis/samplecontroller.k8s.io/v1alpha1", namespace, "foos", name)
 }
 
-/// `/apis/apps/v1/namespaces/default/deployments[/NAME]`.
-pub fn deployment_path(name: &str) -> String {
-    path("apis/apps/v1", "deployments", name)
+/// `/apis/apps/v1/namespaces/NAMESPACE/deployments[/NAME]`.
+pub fn deployment_path(namespace: &str, name: &str) -> String {
+    path("apis/apps/v1", namespace, "deployments", name)
 }
 
-/// `/api/v1/namespaces/default/events`.
-pub fn events_path() -> String {
-    path("api/v1", "events", "")
+/// `/api/v1/namespaces/NAMESPACE/events`.
+pub fn events_path(namespace: &str) -> String {
+    path("api/v1", namespace, "events", "")
 }
 
-fn path(api: &str, plural: &str, name: &str) -> String {
-    format!("/{api}/namespaces/{NAMESPACE}/{plural}/{name}").trim_end_matches('/').to_owned()
+fn path(api: &str, namespace: &str, plural: &str, name: &str) -> String {
+    format!("/{api}/namespaces/{namespace}/{plural}/{name}").trim_end_matches('/').to_owned()
 }
 
-/// A Foo with one replica.
+/// A Foo with one replica; its namespace is that of the path it is sent to.
 pub fn foo(name: &str, deployment: &str) -> Value {
     json!({
         "apiVersion": "samplecontroller.k8s.io/v1alpha1",
         "kind": "Foo",
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {"name": name},
         "spec": {"deploymentName": deployment, "replicas": 1},
     })
 }
@@ -48,7 +45,7 @@ pub fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE},
+        "metadata": {"name": name},
         "spec": {
             "selector": {"matchLabels": {"app": "other"}},
             "template": {
@@ -57,6 +54,12 @@ pub fn deployment(name: &str) -> Value {
             },
         },
     })
+}
+
+/// The object, with its namespace in it.
+pub fn within(namespace: &str, mut object: Value) -> Value {
+    object["metadata"]["namespace"] = namespace.into();
+    object
 }
 
 /// The value at `pointer`, null where absent.

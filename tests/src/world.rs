@@ -1,9 +1,13 @@
-//! An API server with the Foo CRD, and a controller in this process. Dropped, both end.
+//! An API server with the Foo CRD, and a controller in this process that speaks to it through the fault proxy.
+//! Dropped, all end.
 
 use crate::api::Api;
-use crate::objects::{at, deployment_path, events_path, foo_path, ready};
+use crate::backend::{self, Backend, HOST_USER, Needs, Server};
+use crate::objects::{self, at, ready};
 use clap::Parser as _;
-use devcluster::{DevCluster, Options, RequestRecord};
+use devcluster::{DevCluster, Options};
+use fault_proxy::{Listen, Proxy, Record};
+use futures::StreamExt as _;
 use host::cli::{Cli, ClusterArgs};
 use host::controller::Controller;
 use host::metrics::Metrics;
@@ -11,6 +15,7 @@ use host::settings::Settings;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -33,8 +38,9 @@ pub enum Crd {
 /// What a world is made of.
 #[must_use]
 pub struct Builder {
-    options: Options,
-    crd: Crd,
+    backend: Backend,
+    needs: Needs,
+    namespace: String,
     flags: Vec<String>,
     controller: bool,
 }
@@ -49,14 +55,18 @@ pub struct Running {
     pub address: std::net::SocketAddr,
 }
 
-/// An API server, a client, and a controller.
+/// An API server, a client, a proxy, and a controller behind it.
 pub struct World {
-    /// The server.
-    pub cluster: DevCluster,
-    /// The tests' client.
+    /// The test's own namespace.
+    pub namespace: String,
+    /// The tests' client, which does not go through the proxy.
     pub api: Api,
+    /// Between the controller and the server.
+    pub proxy: Proxy,
     /// The controller, unless stopped.
     pub controller: Option<Running>,
+    server: Server,
+    home: tempfile::TempDir,
     flags: Vec<String>,
 }
 
@@ -75,19 +85,26 @@ impl Builder {
 
     /// Which CRD.
     pub fn crd(mut self, crd: Crd) -> Self {
-        self.crd = crd;
-        self
-    }
-
-    /// Knobs of the server.
-    pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
-        change(&mut self.options);
+        self.needs.crd = crd;
         self
     }
 
     /// No Deployment's status ever moves.
-    pub fn no_kubelet(self) -> Self {
-        self.options(|options| options.fake_kubelet = false)
+    pub fn no_kubelet(mut self) -> Self {
+        self.needs.kubelet = false;
+        self
+    }
+
+    /// Nobody deletes what lost its owner.
+    pub fn no_garbage_collector(mut self) -> Self {
+        self.needs.garbage_collector = false;
+        self
+    }
+
+    /// No other test is on this server, and the controller watches all namespaces, unless a flag says otherwise.
+    pub fn alone(mut self) -> Self {
+        self.needs.alone = true;
+        self
     }
 
     /// The controller is started later, by [`World::start_controller`].
@@ -96,14 +113,43 @@ impl Builder {
         self
     }
 
+    /// The namespace that the world will have.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// Starts it all.
     pub async fn start(self) -> World {
-        let cluster = DevCluster::start(self.options).await.expect("the API starts");
-        let api = Api::new(&cluster.url());
-        let mut world = World { cluster, api, controller: None, flags: self.flags };
-        if self.crd != Crd::None {
-            world.install(self.crd).await;
+        let Needs { crd, kubelet, garbage_collector, .. } = self.needs;
+        let mut flags = self.flags;
+        let server = match self.backend {
+            Backend::Memory => {
+                let options = Options {
+                    available_after: Duration::from_millis(50),
+                    fake_kubelet: kubelet,
+                    garbage_collector,
+                    ..Options::default()
+                };
+                let cluster = DevCluster::start(options).await.expect("the API starts");
+                if crd != Crd::None {
+                    backend::install(&Api::new(&cluster.url()), crd).await;
+                }
+                Server::Memory(cluster)
+            }
+            Backend::Plane => Server::plane(self.needs).await,
+        };
+        if matches!(server, Server::Shared(_)) {
+            flags.splice(0..0, ["--namespace".to_owned(), self.namespace.clone()]);
         }
+        let api = server.api();
+        let listen = if self.backend == Backend::Plane { Listen::Tls } else { Listen::Plain };
+        let proxy = Proxy::start(server.upstream(), listen).await.expect("the proxy starts");
+        let home = tempfile::tempdir().expect("a directory");
+        let namespace = self.namespace;
+        let mut world = World { namespace, api, proxy, controller: None, server, home, flags };
+        world.create_namespace(&world.namespace).await;
+        let token = world.server.as_plane().map(|plane| plane.token(HOST_USER).to_owned());
+        std::fs::write(world.kubeconfig(), world.proxy.kubeconfig(token.as_deref())).expect("written");
         if self.controller {
             world.start_controller().await;
         }
@@ -112,36 +158,77 @@ impl Builder {
 }
 
 impl World {
-    /// With the built-in guest, a resync of an hour (so that what happens has a cause), two workers, a fake
-    /// kubelet that takes 50 ms.
-    pub fn builder() -> Builder {
-        let options = Options { available_after: Duration::from_millis(50), ..Options::default() };
-        Builder { options, crd: Crd::Ours, flags: vec!["--resync".into(), "1h".into()], controller: true }
+    /// With the built-in guest, a resync of an hour (so that what happens has a cause), two workers, and on the
+    /// API in memory a fake kubelet that takes 50 ms.
+    pub fn builder(backend: Backend) -> Builder {
+        static NUMBER: AtomicUsize = AtomicUsize::new(1);
+        let namespace = format!("test-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let needs = Needs { crd: Crd::Ours, alone: false, kubelet: true, garbage_collector: true };
+        let flags = vec!["--resync".into(), "1h".into()];
+        Builder { backend, needs, namespace, flags, controller: true }
     }
 
     /// [`World::builder`] as it is.
-    pub async fn start() -> Self {
-        Self::builder().start().await
+    pub async fn start(backend: Backend) -> Self {
+        Self::builder(backend).start().await
+    }
+
+    /// The kubeconfig that the controller uses.
+    pub fn kubeconfig(&self) -> std::path::PathBuf {
+        self.home.path().join("host.kubeconfig")
+    }
+
+    /// The control plane, if the world stands on one.
+    pub fn plane(&self) -> Option<&controlplane::Plane> {
+        self.server.as_plane()
+    }
+
+    /// Writes a kubeconfig for a person: past the proxy, with the test's namespace, all rights.
+    pub fn write_kubeconfig(&self, path: &Path) {
+        let text = match &self.server {
+            Server::Memory(cluster) => cluster.kubeconfig(),
+            _ => self.plane().map(|plane| plane.kubeconfig("admin")).unwrap_or_default(),
+        };
+        let mut config: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        config["contexts"][0]["context"]["namespace"] = self.namespace.as_str().into();
+        std::fs::write(path, config.to_string()).expect("written");
+    }
+
+    /// The path of a Foo, or of all of the test's namespace.
+    pub fn foo_path(&self, name: &str) -> String {
+        objects::foo_path(&self.namespace, name)
+    }
+
+    /// The path of a Deployment, or of all of the test's namespace.
+    pub fn deployment_path(&self, name: &str) -> String {
+        objects::deployment_path(&self.namespace, name)
+    }
+
+    /// The path of the Events of the test's namespace.
+    pub fn events_path(&self) -> String {
+        objects::events_path(&self.namespace)
     }
 
     /// Installs or replaces the Foo CRD.
     pub async fn install(&self, crd: Crd) {
-        let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let path = format!("{collection}/{}", foo_api::CRD_NAME);
-        let crd = crd_object(crd);
-        if let Some(live) = self.api.get(&path).await {
-            let mut crd = crd;
-            crd["metadata"]["resourceVersion"] = at(&live, "/metadata/resourceVersion").clone();
-            self.api.replace(&path, &crd).await;
+        backend::install(&self.api, crd).await;
+    }
+
+    /// Creates a namespace; names are to be made from the world's own.
+    pub async fn create_namespace(&self, name: &str) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.api.create("/api/v1/namespaces", &namespace).await;
+    }
+
+    /// Creates many Foos before a controller looks.
+    pub async fn seed(&self, foos: impl Iterator<Item = Value>) {
+        let place = |foo| objects::within(&self.namespace, foo);
+        if let Server::Memory(cluster) = &self.server {
+            cluster.seed(foos.map(place)).expect("seeded");
         } else {
-            self.api.create(collection, &crd).await;
+            let creates = foos.map(|foo| async move { self.create(&foo).await });
+            futures::stream::iter(creates).buffer_unordered(16).for_each(async |_| ()).await;
         }
-        self.api
-            .until(&path, "established", |crd| {
-                let conditions = at(crd, "/status/conditions").as_array().cloned().unwrap_or_default();
-                conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True")
-            })
-            .await;
     }
 
     /// Starts a controller with the world's flags and `--metrics-addr 127.0.0.1:0`.
@@ -153,7 +240,7 @@ impl World {
         let mut settings = Settings::from_args(&cli.run).expect("valid settings");
         // No code from another run, unless the test asks for it.
         settings.cache_dir.clone_from(&cli.run.limits.cache_dir);
-        let cluster = ClusterArgs { kubeconfig: None, context: None, master: Some(self.cluster.url()) };
+        let cluster = ClusterArgs { kubeconfig: Some(self.kubeconfig()), context: None, master: None };
         let connection = host::client::connect(&cluster).await.expect("a client");
         let controller = Controller::new(settings, connection).await.expect("a controller");
         let stop = CancellationToken::new();
@@ -181,46 +268,45 @@ impl World {
         line.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("no {series} in\n{text}"))
     }
 
-    /// What the controller wrote since the last [`DevCluster::clear_requests`]: every request that is no read.
-    pub fn writes(&self) -> Vec<RequestRecord> {
-        let all = self.cluster.requests().into_iter();
-        all.filter(|request| request.user_agent.starts_with("foo-host") && request.method != "GET").collect()
+    /// What the controller wrote since the last `proxy.clear()`: every request that is no read.
+    pub fn writes(&self) -> Vec<Record> {
+        self.proxy.requests().into_iter().filter(Record::is_write).collect()
     }
 
     /// The writes about one kind of resource.
-    pub fn writes_of(&self, resource: &str) -> Vec<RequestRecord> {
+    pub fn writes_of(&self, resource: &str) -> Vec<Record> {
         self.writes().into_iter().filter(|request| request.resource == resource).collect()
     }
 
     /// Creates a Foo.
     pub async fn create(&self, foo: &Value) -> Value {
-        self.api.create(&foo_path(""), foo).await
+        self.api.create(&self.foo_path(""), foo).await
     }
 
     /// Changes a Foo by a merge patch.
     pub async fn change(&self, name: &str, patch: Value) -> Value {
-        self.api.merge(&foo_path(name), &patch).await
+        self.api.merge(&self.foo_path(name), &patch).await
     }
 
     /// Waits until the Foo is Ready for its generation.
     pub async fn until_ready(&self, name: &str) -> Value {
-        self.api.until(&foo_path(name), "ready", ready).await
+        self.api.until(&self.foo_path(name), "ready", ready).await
     }
 
     /// Waits until the Deployment is as said.
     pub async fn until_deployment(&self, name: &str, what: &str, good: impl Fn(&Value) -> bool) -> Value {
-        self.api.until(&deployment_path(name), what, good).await
+        self.api.until(&self.deployment_path(name), what, good).await
     }
 
     /// The Events about a Foo.
     pub async fn events(&self, foo: &str) -> Vec<Value> {
-        let events = self.api.list(&events_path()).await;
+        let events = self.api.list(&self.events_path()).await;
         events.into_iter().filter(|event| at(event, "/involvedObject/name") == foo).collect()
     }
 
     /// Waits for an Event about a Foo with this reason.
     pub async fn until_event(&self, foo: &str, reason: &str) -> Value {
-        let collection = events_path();
+        let collection = self.events_path();
         let of_foo = |event: &&Value| at(event, "/involvedObject/name") == foo && event["reason"] == reason;
         let list = self
             .api

@@ -54,7 +54,7 @@ pub enum Fate {
 }
 
 /// One request. Strings are empty for what it does not have.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Its place in the order of arrival, from 1. Never used twice, also after `Proxy::clear`.
     pub number: usize,
@@ -62,6 +62,8 @@ pub struct Record {
     pub verb: Verb,
     /// HTTP method.
     pub method: String,
+    /// What the client spoke.
+    pub http_version: http::Version,
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -129,6 +131,7 @@ impl Record {
             number: 0,
             verb: Verb::Other,
             method: parts.method.to_string(),
+            http_version: parts.version,
             group: String::new(),
             version: String::new(),
             resource: String::new(),

@@ -1,11 +1,13 @@
 //! What a person at a terminal sees, with kubectl: the upstream example applied, edited, scaled, deleted.
 //! kubectl comes from $KUBECTL, PATH, or is built (`scripts/kubectl`).
 
+use crate::both;
+use rstest_reuse::apply;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
-use tests::objects::{at, deployment_path, foo_path};
-use tests::{World, guests, skip};
+use tests::objects::at;
+use tests::{Backend, World, guests, skip};
 
 struct Kubectl {
     program: PathBuf,
@@ -26,7 +28,7 @@ impl Kubectl {
             return None;
         };
         let home = tempfile::tempdir().expect("a directory");
-        world.cluster.write_kubeconfig(&home.path().join("config")).expect("written");
+        world.write_kubeconfig(&home.path().join("config"));
         Some(Self { program, home })
     }
 
@@ -46,9 +48,10 @@ impl Kubectl {
 }
 
 /// Acceptance 2: the upstream example, then edit, scale and delete, as the parity table says.
+#[apply(both)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_upstream_example_applied_edited_scaled_and_deleted() {
-    let world = World::start().await;
+async fn the_upstream_example_applied_edited_scaled_and_deleted(#[case] backend: Backend) {
+    let world = World::start(backend).await;
     let Some(kubectl) = Kubectl::for_world(&world) else { return };
     let example = guests::root().join("artifacts/examples/example-foo.yaml").display().to_string();
     assert!(
@@ -84,6 +87,6 @@ async fn the_upstream_example_applied_edited_scaled_and_deleted() {
     kubectl.run(&["wait", "--for=condition=Ready", "foo/example-foo", "--timeout=60s"]);
 
     kubectl.run(&["delete", "foo", "example-foo"]);
-    world.api.until_gone(&foo_path("example-foo")).await;
-    world.api.until_gone(&deployment_path("example-foo")).await;
+    world.api.until_gone(&world.foo_path("example-foo")).await;
+    world.api.until_gone(&world.deployment_path("example-foo")).await;
 }
