@@ -107,8 +107,12 @@ impl Server {
 
 /// Installs or replaces the Foo CRD, and waits until it is served.
 pub(crate) async fn install(api: &Api, crd: Crd) {
+    install_crd(api, crd_object(crd)).await;
+}
+
+/// Installs or replaces the Foo CRD by this object, and waits until it is served.
+pub async fn install_crd(api: &Api, mut crd: Value) {
     let path = format!("{CRDS}/{}", foo_api::CRD_NAME);
-    let mut crd = crd_object(crd);
     if let Some(live) = api.get(&path).await {
         crd["metadata"]["resourceVersion"] = at(&live, "/metadata/resourceVersion").clone();
         api.replace(&path, &crd).await;
@@ -132,6 +136,8 @@ fn start() -> Plane {
         controllers: true,
         pods: true,
         users: vec![User::new(HOST_USER)],
+        // Some clusters have it on; it asks for rights that others do not ask for.
+        enable_admission: vec!["OwnerReferencesPermissionEnforcement".into()],
         ..controlplane::Options::default()
     };
     Plane::start(&options).unwrap_or_else(|error| panic!("the control plane: {error}"))

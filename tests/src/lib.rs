@@ -4,12 +4,15 @@
 pub mod api;
 pub mod backend;
 pub mod guests;
+pub mod logs;
 pub mod objects;
+pub mod process;
 pub mod skip;
 pub mod world;
 
 pub use api::Api;
 pub use backend::Backend;
+pub use logs::Logs;
 pub use objects::{deployment, foo};
 pub use skip::skip;
 pub use world::{Crd, World};
