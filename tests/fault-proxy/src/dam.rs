@@ -1,6 +1,6 @@
 //! Watch events held back: which, in what order they go on, and the test's handle on them.
 
-use crate::events::{EventRecord, EventType};
+use crate::events::EventRecord;
 use crate::log::locked;
 use crate::matching::Events;
 use crate::proxy::Shared;
@@ -102,7 +102,7 @@ pub(crate) enum Outcome {
 }
 
 /// The held events of one watch. An object's events keep their order; a bookmark and an error wait for everything
-/// before them, as they tell the client that it has seen it all.
+/// before them, as they tell the client that it has seen it all. Nothing waits for them.
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
@@ -148,13 +148,7 @@ impl Queue {
 }
 
 fn must_wait(event: &EventRecord, earlier: &EventRecord) -> bool {
-    match event.kind {
-        EventType::Bookmark | EventType::Error | EventType::Other => true,
-        EventType::Added | EventType::Modified | EventType::Deleted => {
-            (&event.namespace, &event.name) == (&earlier.namespace, &earlier.name)
-                || !earlier.kind.is_about_an_object()
-        }
-    }
+    !event.kind.is_about_an_object() || (&event.namespace, &event.name) == (&earlier.namespace, &earlier.name)
 }
 
 /// Watch events held back. It stays when this handle is dropped; [`Dam::release`] or [`Dam::discard`] ends it.
@@ -204,7 +198,7 @@ impl Dam {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::EventFate;
+    use crate::events::{EventFate, EventType};
 
     fn event(number: usize, kind: EventType, name: &str) -> EventRecord {
         EventRecord {

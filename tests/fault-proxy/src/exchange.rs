@@ -84,8 +84,8 @@ impl Exchange {
         let limit = |portion, ending| Some(Limit { portion, ending, rule: rule.clone() });
         match fault {
             Fault::Answer(answer) => {
-                self.answer(answer);
                 rule.hit();
+                self.answer(answer);
             }
             Fault::DropBefore => {
                 self.ended(Fate::DroppedBefore);
@@ -198,17 +198,14 @@ impl Exchange {
                 if self.client.send(response(reply.code, reply.headers, relay)).is_err() {
                     return self.shared.log.ended(self.record.number, Fate::DroppedAfter);
                 }
-                let number = self.record.number;
-                let pump = Pump::new(self.shared.clone(), self.record, is_json, sender, limit);
-                let fate = pump.run(body).await;
+                Pump::new(self.shared, self.record, is_json, sender, limit).run(body).await;
                 drop(connection);
-                self.shared.log.ended(number, fate);
             }
         }
     }
 
     async fn deliver_whole(self, reply: Reply, body: &Bytes, limit: Option<Limit>) {
-        let room = limit.as_ref().map_or(usize::MAX, |limit| limit.bytes_of_a_whole_answer());
+        let room = limit.as_ref().map_or(usize::MAX, Limit::bytes_of_a_whole_answer);
         let Some(limit) = limit.filter(|_| room < body.len()) else {
             let relay = Relay::of(self.wire.clone(), body.clone(), Piece::End);
             return self.hand_over(response(reply.code, reply.headers, relay), Fate::Passed);
@@ -218,14 +215,14 @@ impl Exchange {
             Ending::Stall => {
                 let (sender, relay) = Relay::fed(self.wire.clone());
                 let _ = sender.try_send(Piece::Data(part));
-                self.hand_over(response(reply.code, reply.headers, relay), Fate::Stalled);
                 limit.rule.hit();
+                self.hand_over(response(reply.code, reply.headers, relay), Fate::Stalled);
                 sender.closed().await;
             }
             Ending::Cut | Ending::Close | Ending::ErrorEvent(_) => {
                 let relay = Relay::of(self.wire.clone(), part, Piece::Cut);
-                self.hand_over(response(reply.code, reply.headers, relay), Fate::Cut);
                 limit.rule.hit();
+                self.hand_over(response(reply.code, reply.headers, relay), Fate::Cut);
             }
         }
     }

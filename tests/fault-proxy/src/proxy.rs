@@ -110,6 +110,7 @@ pub struct Proxy {
 impl Proxy {
     /// Starts one on a free port of 127.0.0.1, on the runtime of the caller. It does not look for the server:
     /// that may come later, and its clients' connections are closed until then.
+    #[expect(clippy::unused_async, reason = "async says that it needs the caller's runtime")]
     pub async fn start(upstream: Upstream, listen: Listen) -> Result<Self, Error> {
         let identity = match listen {
             Listen::Plain => None,
@@ -126,7 +127,7 @@ impl Proxy {
             ended: CancellationToken::new(),
         });
         let acceptor = identity.as_ref().map(|identity| identity.acceptor.clone());
-        let door = Door::open(shared.clone(), acceptor).await?;
+        let door = Door::open(shared.clone(), acceptor)?;
         let address = door.address();
         Ok(Self { shared, door, address, identity })
     }

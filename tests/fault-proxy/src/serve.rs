@@ -48,7 +48,7 @@ struct Room {
 }
 
 impl Door {
-    pub(crate) async fn open(shared: Arc<Shared>, acceptor: Option<TlsAcceptor>) -> Result<Self, Error> {
+    pub(crate) fn open(shared: Arc<Shared>, acceptor: Option<TlsAcceptor>) -> Result<Self, Error> {
         let socket = bound((Ipv4Addr::LOCALHOST, 0).into())?;
         let failed = |source| Error::Listen { port: 0, source };
         let listener = socket.listen(BACKLOG).map_err(failed)?;
@@ -127,7 +127,8 @@ async fn accept(room: Arc<Room>, listener: TcpListener, cancel: CancellationToke
     while let Some(accepted) = cancel.run_until_cancelled(listener.accept()).await {
         // A client that left before it was accepted is no trouble.
         if let Ok((stream, _)) = accepted {
-            let connection = connection(room.clone(), stream);
+            // Boxed: it holds the state of both protocols.
+            let connection = Box::pin(connection(room.clone(), stream));
             let cancel = cancel.clone();
             tasks.spawn(async move { cancel.run_until_cancelled_owned(connection).await });
         }

@@ -12,6 +12,7 @@ use crate::wire::Piece;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
@@ -79,54 +80,38 @@ impl Pump {
         Self { shared, record, lines, out, limit, queue, bytes: 0, events: 0 }
     }
 
-    /// Passes the stream on until it ends, and says how it did.
-    pub(crate) async fn run(mut self, body: Incoming) -> Fate {
-        let fate = self.flow(body).await;
-        for number in self.queue.numbers() {
-            self.shared.log.event_ended(number, EventFate::Lost);
-        }
-        fate
-    }
-
-    async fn flow(&mut self, mut body: Incoming) -> Fate {
+    /// Passes the stream on until it ends.
+    pub(crate) async fn run(mut self, mut body: Incoming) {
         let mut orders = self.shared.streams.register(&self.record);
         let mut dams = self.shared.dams.changes();
         let mut server_is_done = false;
-        if let Some(fate) = self.end_at_limit().await {
-            return fate;
-        }
-        loop {
+        let mut flow = self.end_at_limit().await;
+        while flow.is_continue() {
             if server_is_done && self.queue.is_empty() {
-                return self.end_with_the_server().await;
+                let rest = self.lines.take().map(Lines::remainder).unwrap_or_default();
+                flow = self.finish(Fate::Passed, [Piece::Data(rest), Piece::End]).await;
+                continue;
             }
-            let ended = tokio::select! {
+            flow = tokio::select! {
                 biased;
-                () = self.out.closed() => Some(Fate::Passed),
-                Some(ending) = orders.recv() => Some(self.end(&ending).await),
+                () = self.out.closed() => self.finish(Fate::Passed, []).await,
+                Some(ending) = orders.recv() => self.end(&ending).await,
                 Ok(()) = dams.changed() => self.settle().await,
                 frame = body.frame(), if !server_is_done => match frame {
                     None => {
                         server_is_done = true;
-                        None
+                        ControlFlow::Continue(())
                     }
-                    Some(Ok(frame)) => match frame.into_data() {
-                        Ok(data) => self.take(data).await,
-                        Err(_trailers) => None,
-                    },
-                    Some(Err(_)) => {
-                        let _ = self.out.send(Piece::Cut).await;
-                        Some(Fate::Unreachable)
-                    }
+                    // What is no data is a trailer, which the API does not use.
+                    Some(Ok(frame)) => self.take(frame.into_data().unwrap_or_default()).await,
+                    Some(Err(_)) => self.finish(Fate::Unreachable, [Piece::Cut]).await,
                 },
             };
-            if let Some(fate) = ended {
-                return fate;
-            }
         }
     }
 
     /// Takes what the server sent.
-    async fn take(&mut self, data: Bytes) -> Option<Fate> {
+    async fn take(&mut self, data: Bytes) -> ControlFlow<()> {
         let Some(lines) = &mut self.lines else {
             return self.send(data).await;
         };
@@ -135,89 +120,82 @@ impl Pump {
             let mut event = EventRecord::read(&self.record, &line);
             self.shared.log.arrive_event(&mut event);
             let number = event.number;
-            if let Some(line) = self.queue.push(&self.shared.dams, event, line)
-                && let Some(fate) = self.send_event(number, line).await
-            {
-                return Some(fate);
+            if let Some(line) = self.queue.push(&self.shared.dams, event, line) {
+                self.send_event(number, line).await?;
             }
         }
-        None
+        ControlFlow::Continue(())
     }
 
     /// Sends what a dam let go.
-    async fn settle(&mut self) -> Option<Fate> {
+    async fn settle(&mut self) -> ControlFlow<()> {
         for outcome in self.queue.settle() {
             match outcome {
                 Outcome::Lose(number) => self.shared.log.event_ended(number, EventFate::Lost),
-                Outcome::Pass(number, line) => {
-                    if let Some(fate) = self.send_event(number, line).await {
-                        return Some(fate);
-                    }
-                }
+                Outcome::Pass(number, line) => self.send_event(number, line).await?,
             }
         }
-        None
+        ControlFlow::Continue(())
     }
 
-    async fn send_event(&mut self, number: usize, line: Bytes) -> Option<Fate> {
+    async fn send_event(&mut self, number: usize, line: Bytes) -> ControlFlow<()> {
         self.events += 1;
-        let fate = self.send(line).await;
         self.shared.log.event_ended(number, EventFate::Passed);
-        fate
+        self.send(line).await
     }
 
-    /// Sends as much as the limit allows; says how the stream ended if it did.
-    async fn send(&mut self, mut data: Bytes) -> Option<Fate> {
+    /// Sends as much as the limit allows, and ends the stream if it is reached.
+    async fn send(&mut self, mut data: Bytes) -> ControlFlow<()> {
         if let Some(Limit { portion: Portion::Bytes(bytes), .. }) = self.limit {
             data.truncate(bytes.saturating_sub(self.bytes));
         }
         self.bytes += data.len();
         if self.out.send(Piece::Data(data)).await.is_err() {
-            return Some(Fate::Passed);
+            return self.finish(Fate::Passed, []).await;
         }
         self.end_at_limit().await
     }
 
-    async fn end_at_limit(&mut self) -> Option<Fate> {
-        let limit = self.limit.as_ref()?;
-        let is_reached = match limit.portion {
-            Portion::Bytes(bytes) => self.bytes >= bytes,
-            Portion::Events(events) => self.events >= events || self.lines.is_none(),
+    async fn end_at_limit(&mut self) -> ControlFlow<()> {
+        let (bytes, events, is_json) = (self.bytes, self.events, self.lines.is_some());
+        let is_reached = |limit: &mut Limit| match limit.portion {
+            Portion::Bytes(portion) => bytes >= portion,
+            Portion::Events(portion) => events >= portion || !is_json,
         };
-        if !is_reached {
-            return None;
+        match self.limit.take_if(is_reached) {
+            None => ControlFlow::Continue(()),
+            Some(limit) => {
+                limit.rule.hit();
+                self.end(&limit.ending).await
+            }
         }
-        let limit = self.limit.take()?;
-        let rule = limit.rule.clone();
-        rule.hit();
-        Some(self.end(&limit.ending).await)
     }
 
-    async fn end(&mut self, ending: &Ending) -> Fate {
-        let (pieces, fate) = match ending {
-            Ending::Close => (vec![Piece::End], Fate::Passed),
+    async fn end(&mut self, ending: &Ending) -> ControlFlow<()> {
+        match ending {
+            Ending::Close => self.finish(Fate::Passed, [Piece::End]).await,
             Ending::ErrorEvent(answer) if self.lines.is_some() => {
-                (vec![Piece::Data(answer.error_event()), Piece::End], Fate::ErrorEvent)
+                self.finish(Fate::ErrorEvent, [Piece::Data(answer.error_event()), Piece::End]).await
             }
-            Ending::Cut | Ending::ErrorEvent(_) => (vec![Piece::Cut], Fate::Cut),
+            Ending::Cut | Ending::ErrorEvent(_) => self.finish(Fate::Cut, [Piece::Cut]).await,
             Ending::Stall => {
-                self.shared.log.ended(self.record.number, Fate::Stalled);
+                let end = self.finish(Fate::Stalled, []).await;
                 self.out.closed().await;
-                return Fate::Stalled;
+                end
             }
-        };
-        for piece in pieces {
+        }
+    }
+
+    /// Records the end and tells the client, in this order: who hears of the end finds it in the record.
+    async fn finish<const N: usize>(&mut self, fate: Fate, last: [Piece; N]) -> ControlFlow<()> {
+        for number in std::mem::take(&mut self.queue).numbers() {
+            self.shared.log.event_ended(number, EventFate::Lost);
+        }
+        self.shared.log.ended(self.record.number, fate);
+        for piece in last {
             // A client that left needs no end.
             let _ = self.out.send(piece).await;
         }
-        fate
-    }
-
-    async fn end_with_the_server(&mut self) -> Fate {
-        if let Some(lines) = self.lines.take() {
-            let _ = self.out.send(Piece::Data(lines.remainder())).await;
-        }
-        let _ = self.out.send(Piece::End).await;
-        Fate::Passed
+        ControlFlow::Break(())
     }
 }

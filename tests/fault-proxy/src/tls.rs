@@ -55,7 +55,8 @@ impl Identity {
 pub(crate) fn connector(ca_pem: &str) -> Result<TlsConnector, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
-        roots.add(certificate.map_err(|error| Error::Ca(error.to_string()))?)?;
+        let certificate = certificate.map_err(|error| Error::Ca(error.to_string()))?;
+        roots.add(certificate).map_err(|error| Error::Ca(error.to_string()))?;
     }
     if roots.is_empty() {
         return Err(Error::Ca("there is no certificate in it".into()));
