@@ -9,10 +9,6 @@ use serde_json::Value;
 use std::error::Error as StdError;
 use std::time::Duration;
 
-/// How long one request may take. The API server itself ends a write after 34 s at most; a controller that
-/// waits that long for one object serves the others late.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
@@ -20,8 +16,8 @@ pub enum ApiError {
     #[error("{}", .0.message)]
     Refused(Box<Status>),
     /// No answer in time; whether it took effect is not known.
-    #[error("no answer from the API server within {} s", REQUEST_TIMEOUT.as_secs())]
-    Timeout,
+    #[error("no answer from the API server within {} s", .0.as_secs())]
+    Timeout(Duration),
     /// The connection failed, or the answer made no sense.
     #[error("{0}")]
     Transport(String),
@@ -43,6 +39,7 @@ pub enum Patch {
 pub struct ApiClient {
     client: kube::Client,
     gate: Gate,
+    timeout: Duration,
 }
 
 /// An error and its causes in one line.
@@ -62,7 +59,8 @@ pub fn chain(error: &dyn StdError) -> String {
 impl ApiClient {
     /// Sends through `connection`, while its gate is open.
     pub fn new(connection: &Connection) -> Self {
-        Self { client: connection.client.clone(), gate: connection.gate.clone() }
+        let timeout = connection.timeouts.request;
+        Self { client: connection.client.clone(), gate: connection.gate.clone(), timeout }
     }
 
     /// GET.
@@ -106,11 +104,11 @@ impl ApiClient {
         }
         let request = request.body(body).map_err(|error| ApiError::Transport(error.to_string()))?;
         self.gate.open().await;
-        match tokio::time::timeout(REQUEST_TIMEOUT, self.client.request(request)).await {
+        match tokio::time::timeout(self.timeout, self.client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) => Err(ApiError::Refused(status)),
             Ok(Err(error)) => Err(ApiError::Transport(chain(&error))),
-            Err(_) => Err(ApiError::Timeout),
+            Err(_) => Err(ApiError::Timeout(self.timeout)),
         }
     }
 }

@@ -2,15 +2,37 @@
 
 use crate::cli::ClusterArgs;
 use crate::gate::Gate;
+use crate::token::TokenFile;
 use anyhow::{Context as _, Result, anyhow, bail};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::time::Duration;
+use tower::timeout::TimeoutLayer;
+use tower::util::option_layer;
 
-/// How long a connection may stay silent. Above the watches' own period (45 s and 5 s for the last word), below
-/// what a person takes for a hang.
-const READ_TIMEOUT: Duration = Duration::from_mins(1);
+/// How much longer than a watch's period a connection may stay silent: kube's watcher gives it 5 s for the last
+/// word.
+const LAST_WORD: Duration = Duration::from_secs(15);
+
+/// How long the API server is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// A single request, to the end of its answer. The API server itself ends a write after 34 s at most; a
+    /// controller that waits that long for one object serves the others late.
+    pub request: Duration,
+    /// The beginning of any answer: of a list, and of a watch, which a server begins at once.
+    pub answer: Duration,
+    /// The server ends each watch after this; with kube's 5 s on top, a connection that died in silence is found
+    /// within 50 s.
+    pub watch_seconds: u32,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { request: Duration::from_secs(15), answer: Duration::from_secs(30), watch_seconds: 45 }
+    }
+}
 
 /// A way to talk to a cluster.
 #[derive(Clone)]
@@ -21,13 +43,20 @@ pub struct Connection {
     pub gate: Gate,
     /// The server's address, for messages.
     pub server: String,
+    /// How long it is waited for.
+    pub timeouts: Timeouts,
 }
 
 /// Finds the cluster; nothing is sent yet.
 pub async fn connect(args: &ClusterArgs) -> Result<Connection> {
+    connect_with(args, Timeouts::default()).await
+}
+
+/// [`connect`], waiting so long for the server.
+pub async fn connect_with(args: &ClusterArgs, timeouts: Timeouts) -> Result<Connection> {
     let mut config = find(args).await?;
-    // One plain request has its own, shorter timeout; this one is for lists and watches (kube has none).
-    config.read_timeout = Some(READ_TIMEOUT);
+    // For the rest of an answer, of lists and watches; a plain request has its own timeout for all of it.
+    config.read_timeout = Some(Duration::from_secs(timeouts.watch_seconds.into()) + LAST_WORD);
     config.reset_reader_on_write = true;
     // kube repeats a refused request up to 15 times inside one call; the queue's backoff is the one place here.
     config.default_retry = false;
@@ -42,9 +71,18 @@ pub async fn connect(args: &ClusterArgs) -> Result<Connection> {
     }
     let server = config.cluster_url.to_string();
     let gate = Gate::default();
+    // Ours, for kube's goes on with a refused token until its minute is over.
+    let token = config.auth_info.token_file.take().map(TokenFile::open).transpose()?;
+    if token.is_some() {
+        config.auth_info.token = None;
+    }
     let builder = ClientBuilder::try_from(config).with_context(|| format!("no client for {server}"))?;
-    let client = builder.with_layer(&gate).build();
-    Ok(Connection { client, gate, server: server.trim_end_matches('/').to_owned() })
+    let client = builder
+        .with_layer(&TimeoutLayer::new(timeouts.answer))
+        .with_layer(&option_layer(token))
+        .with_layer(&gate)
+        .build();
+    Ok(Connection { client, gate, server: server.trim_end_matches('/').to_owned(), timeouts })
 }
 
 async fn find(args: &ClusterArgs) -> Result<Config> {

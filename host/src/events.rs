@@ -45,6 +45,6 @@ fn sink_error(error: ApiError) -> SinkError {
             429 | 500.. => SinkError::Unavailable(text),
             _ => SinkError::Refused(text),
         },
-        ApiError::Timeout | ApiError::Transport(_) => SinkError::Unavailable(text),
+        ApiError::Timeout(_) | ApiError::Transport(_) => SinkError::Unavailable(text),
     }
 }

@@ -19,15 +19,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use workqueue::{Priority, WorkQueue};
 
-/// The server ends each watch after this; with kube's 5 s on top, a connection that died in silence is found
-/// within 50 s.
-const WATCH_SECONDS: u32 = 45;
-
 /// Objects in one page of a list. client-go takes 500; with 100 a list of a large cluster costs a fifth of the
 /// memory at its peak, which the allocator keeps, and some more round trips once.
 const PAGE: u32 = 100;
 
-/// Longer than one attempt to open a watch takes (kube connects for 30 s at most).
+/// Longer than one attempt to open a watch takes ([`Timeouts::answer`](crate::client::Timeouts::answer)).
 const SILENCE: Duration = Duration::from_secs(40);
 
 /// A failure that stays the same is said again after this.
@@ -45,6 +41,7 @@ pub struct Informer {
     queue: WorkQueue<Key>,
     health: Arc<Health>,
     gate: Gate,
+    watch_seconds: u32,
 }
 
 /// How an informer fares, across watches that broke.
@@ -93,7 +90,8 @@ impl Informer {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        Self { kind, namespace, api, cache, queue, health, gate: connection.gate.clone() }
+        let (gate, watch_seconds) = (connection.gate.clone(), connection.timeouts.watch_seconds);
+        Self { kind, namespace, api, cache, queue, health, gate, watch_seconds }
     }
 
     /// `foos.samplecontroller.k8s.io`, with the namespace where there is one.
@@ -112,7 +110,7 @@ impl Informer {
     pub async fn run(self) {
         let mut progress = Progress::default();
         loop {
-            let config = watcher::Config::default().timeout(WATCH_SECONDS).page_size(PAGE);
+            let config = watcher::Config::default().timeout(self.watch_seconds).page_size(PAGE);
             self.follow(watcher::watcher(self.api.clone(), config), &mut progress).await;
         }
     }
@@ -336,6 +334,7 @@ fn explain(error: &watcher::Error, label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Timeouts;
     use futures::stream;
 
     fn informer() -> Informer {
@@ -345,6 +344,7 @@ mod tests {
             client: client.unwrap(),
             gate: Gate::default(),
             server: "http://127.0.0.1:1".into(),
+            timeouts: Timeouts::default(),
         };
         let queue = WorkQueue::new(workqueue::Config::default());
         let health = Arc::new(Health::default());

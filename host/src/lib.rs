@@ -25,5 +25,6 @@ pub mod serve;
 pub mod settings;
 pub mod shutdown;
 pub mod standing;
+pub mod token;
 pub mod worker;
 pub mod writer;

@@ -262,9 +262,16 @@ struct Version<'a> {
 pub fn failure(error: &ApiError, task: &str) -> Failure {
     let reason = match error {
         ApiError::Refused(status) => reason(status),
-        ApiError::Timeout | ApiError::Transport(_) => Reason::ApiUnavailable,
+        ApiError::Timeout(_) | ApiError::Transport(_) => Reason::ApiUnavailable,
     };
-    let failure = Failure::new(reason, &format!("{task}: {error}"));
+    // The admission plugin OwnerReferencesPermissionEnforcement names neither the verb nor the resource.
+    let remedy = match error {
+        ApiError::Refused(status) if status.code == 403 && status.message.contains("blockOwnerDeletion") => {
+            "; grant update on foos/finalizers to go on"
+        }
+        _ => "",
+    };
+    let failure = Failure::new(reason, &format!("{task}: {error}{remedy}"));
     debug_assert!(reason != Reason::Conflict || failure.class == Class::Quiet);
     failure
 }
