@@ -138,7 +138,6 @@ fn start() -> Plane {
         users: vec![User::new(HOST_USER)],
         // Some clusters have it on; it asks for rights that others do not ask for.
         enable_admission: vec!["OwnerReferencesPermissionEnforcement".into()],
-        ..controlplane::Options::default()
     };
     Plane::start(&options).unwrap_or_else(|error| panic!("the control plane: {error}"))
 }

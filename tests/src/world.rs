@@ -9,6 +9,7 @@ use devcluster::{DevCluster, Options};
 use fault_proxy::{Listen, Proxy, Record};
 use futures::StreamExt as _;
 use host::cli::{Cli, ClusterArgs};
+use host::client::Timeouts;
 use host::controller::Controller;
 use host::metrics::Metrics;
 use host::settings::Settings;
@@ -42,6 +43,8 @@ pub struct Builder {
     needs: Needs,
     namespace: String,
     flags: Vec<String>,
+    timeouts: Timeouts,
+    tls: bool,
     controller: bool,
 }
 
@@ -68,6 +71,7 @@ pub struct World {
     server: Server,
     home: tempfile::TempDir,
     flags: Vec<String>,
+    timeouts: Timeouts,
 }
 
 impl Builder {
@@ -107,6 +111,18 @@ impl Builder {
         self
     }
 
+    /// How long the controller waits for its server, where the defaults would make the test wait too.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// The controller speaks TLS, also to the API in memory.
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
     /// The controller is started later, by [`World::start_controller`].
     pub fn no_controller(mut self) -> Self {
         self.controller = false;
@@ -142,11 +158,11 @@ impl Builder {
             flags.splice(0..0, ["--namespace".to_owned(), self.namespace.clone()]);
         }
         let api = server.api();
-        let listen = if self.backend == Backend::Plane { Listen::Tls } else { Listen::Plain };
+        let listen = if self.tls || self.backend == Backend::Plane { Listen::Tls } else { Listen::Plain };
         let proxy = Proxy::start(server.upstream(), listen).await.expect("the proxy starts");
         let home = tempfile::tempdir().expect("a directory");
-        let namespace = self.namespace;
-        let mut world = World { namespace, api, proxy, controller: None, server, home, flags };
+        let (namespace, timeouts) = (self.namespace, self.timeouts);
+        let mut world = World { namespace, api, proxy, controller: None, server, home, flags, timeouts };
         world.create_namespace(&world.namespace).await;
         let token = world.server.as_plane().map(|plane| plane.token(HOST_USER).to_owned());
         std::fs::write(world.kubeconfig(), world.proxy.kubeconfig(token.as_deref())).expect("written");
@@ -165,7 +181,8 @@ impl World {
         let namespace = format!("test-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let needs = Needs { crd: Crd::Ours, alone: false, kubelet: true, garbage_collector: true };
         let flags = vec!["--resync".into(), "1h".into()];
-        Builder { backend, needs, namespace, flags, controller: true }
+        let timeouts = Timeouts::default();
+        Builder { backend, needs, namespace, flags, timeouts, tls: false, controller: true }
     }
 
     /// [`World::builder`] as it is.
@@ -241,7 +258,7 @@ impl World {
         // No code from another run, unless the test asks for it.
         settings.cache_dir.clone_from(&cli.run.limits.cache_dir);
         let cluster = ClusterArgs { kubeconfig: Some(self.kubeconfig()), context: None, master: None };
-        let connection = host::client::connect(&cluster).await.expect("a client");
+        let connection = host::client::connect_with(&cluster, self.timeouts).await.expect("a client");
         let controller = Controller::new(settings, connection).await.expect("a controller");
         let stop = CancellationToken::new();
         let (metrics, address) = (controller.metrics(), controller.metrics_addr().expect("an address"));
