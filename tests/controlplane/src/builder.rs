@@ -10,6 +10,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The time between two lines of progress.
+const TELL: Duration = Duration::from_secs(20);
+
+/// The time between two looks at a process or a lock.
+const POLL: Duration = Duration::from_millis(50);
+
 /// What `go` and the cache are.
 pub(crate) struct Builder {
     go: PathBuf,
@@ -56,6 +62,8 @@ impl Builder {
         if !path.is_file() {
             std::fs::create_dir_all(&directory).map_err(Error::file(&directory))?;
             let partial = directory.join("partial");
+            // What an interrupted build left: go writes over nothing that does not look like a program.
+            std::fs::remove_file(&partial).ok();
             self.build(which, &partial, &lock)?;
             std::fs::rename(&partial, &path).map_err(Error::file(&path))?;
         }
@@ -128,13 +136,20 @@ impl Builder {
         std::fs::create_dir_all(&self.cache).map_err(Error::file(&self.cache))?;
         let path = self.cache.join("lock");
         let file = File::options().create(true).append(true).open(&path).map_err(Error::file(&path))?;
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => say("another process builds; waiting for it"),
-            Err(TryLockError::Error(error)) => return Err(Error::file(&path)(error)),
+        let started = Instant::now();
+        let mut told = None;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(Error::file(&path)(error)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            if told.is_none_or(|told: Instant| told.elapsed() >= TELL) {
+                told = Some(Instant::now());
+                say(&format!("another process builds; waiting for it: {} s", started.elapsed().as_secs()));
+            }
+            std::thread::sleep(POLL);
         }
-        file.lock().map_err(Error::file(&path))?;
-        Ok(file)
     }
 
     fn build(&self, which: Program, to: &Path, lock: &File) -> Result<(), Error> {
@@ -161,7 +176,7 @@ impl Builder {
             if let Some(status) = child.try_wait().map_err(|error| Error::no_go(which, &error))? {
                 break status;
             }
-            if told.elapsed() >= Duration::from_secs(20) {
+            if told.elapsed() >= TELL {
                 told = Instant::now();
                 let fetched = said.lock().unwrap_or_else(PoisonError::into_inner).fetched;
                 say(&format!(
@@ -169,7 +184,7 @@ impl Builder {
                     started.elapsed().as_secs()
                 ));
             }
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(POLL);
         };
         // It ends when the last of go's children has closed its stderr.
         reader.join().ok();

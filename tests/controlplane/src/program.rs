@@ -26,10 +26,16 @@ pub enum Program {
 /// takes from seconds to five minutes (progress goes to stderr). One process builds at a time, the others
 /// wait and then find what it built; a build that was interrupted is done again.
 pub fn program(which: Program) -> Result<PathBuf, Error> {
-    match asset(which) {
-        Some(path) => Ok(path),
-        None => Builder::new()?.program(which),
+    if let Some(path) = asset(which) {
+        return Ok(path);
     }
+    let builder = Builder::new()?;
+    let path = builder.program(which)?;
+    if which == Program::Kwok {
+        // Now, while there is a Go to ask.
+        builder.kwok_stages()?;
+    }
+    Ok(path)
 }
 
 /// Whether this machine can have a plane and the Go sample-controller: every program is there, or there is a

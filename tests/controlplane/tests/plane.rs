@@ -65,7 +65,11 @@ fn deployment(admin: &Client, namespace: &str, name: &str) -> String {
             "selector": { "matchLabels": labels },
             "template": {
                 "metadata": { "labels": labels },
-                "spec": { "containers": [{ "name": "web", "image": "nginx" }] },
+                // A namespace that goes waits half the grace period of the pods in it.
+                "spec": {
+                    "terminationGracePeriodSeconds": 0,
+                    "containers": [{ "name": "web", "image": "nginx" }],
+                },
             },
         },
     });
@@ -143,13 +147,13 @@ fn a_paused_garbage_collector_collects_when_it_is_resumed() {
 fn a_restarted_garbage_collector_collects_by_kinds_that_came_after_its_first_start() {
     let Some(plane) = shared("controlplane::restart") else { return };
     let admin = plane.client("admin");
-    let schema = json!({ "type": "object" });
+    let schema = json!({ "openAPIV3Schema": { "type": "object" } });
     let crd = json!({
         "metadata": { "name": "widgets.test.example.com" },
         "spec": {
             "group": "test.example.com", "scope": "Namespaced",
             "names": { "plural": "widgets", "kind": "Widget" },
-            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": schema }],
         },
     });
     admin.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).expect("it is new");
