@@ -1,12 +1,12 @@
-//! A client's connection as the proxy's parts see it: what was written, whether it fell into a black hole, and
+//! A client's connection as the proxy's parts see it: when it was flushed, whether it fell into a black hole, and
 //! the bodies that are sent on it.
 
 use bytes::Bytes;
+use futures::task::AtomicWaker;
 use http_body::{Body, Frame};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{mpsc, watch};
@@ -21,21 +21,26 @@ pub(crate) struct Dropped;
 pub(crate) struct Wire {
     /// Cancelled when the connection fell into a black hole.
     pub(crate) hole: CancellationToken,
-    written: AtomicU64,
-    /// What `written` was when the last flush was through.
-    flushed: watch::Sender<u64>,
+    /// How many flushes went through.
+    flushes: watch::Sender<u64>,
+    /// The task that writes.
+    writer: AtomicWaker,
 }
 
 impl Wire {
     pub(crate) fn new(hole: CancellationToken) -> Self {
-        Self { hole, written: AtomicU64::new(0), flushed: watch::Sender::new(0) }
+        Self { hole, flushes: watch::Sender::new(0), writer: AtomicWaker::new() }
     }
 
-    /// Until so much was written and flushed.
-    async fn flushed(self: Arc<Self>, mark: u64) {
-        let mut flushed = self.flushed.subscribe();
+    /// Until all that was handed to hyper is on the wire. A flush takes along everything before it: HTTP/1.1 reads
+    /// bodies in the task that writes, and h2 queues and flushes under one lock. The writer may have flushed already,
+    /// so it is woken to flush again.
+    async fn flushed(self: Arc<Self>) {
+        let mut flushes = self.flushes.subscribe();
+        let so_far = *flushes.borrow_and_update();
+        self.writer.wake();
         // The sender lives in `self`: this cannot fail.
-        let _ = flushed.wait_for(|flushed| *flushed >= mark).await;
+        let _ = flushes.wait_for(|flushes| *flushes > so_far).await;
     }
 }
 
@@ -67,15 +72,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
         if self.wire.hole.is_cancelled() {
             return Poll::Pending;
         }
-        let written = ready!(Pin::new(&mut self.inner).poll_write(cx, buf))?;
-        self.wire.written.fetch_add(written as u64, Ordering::SeqCst);
-        Poll::Ready(Ok(written))
+        Pin::new(&mut self.inner).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire.writer.register(cx.waker());
         ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
-        let written = self.wire.written.load(Ordering::SeqCst);
-        self.wire.flushed.send_if_modified(|flushed| std::mem::replace(flushed, written) != written);
+        self.wire.flushes.send_modify(|flushes| *flushes += 1);
         Poll::Ready(Ok(()))
     }
 
@@ -97,8 +100,6 @@ pub(crate) enum Piece {
 pub(crate) struct Relay {
     pieces: mpsc::Receiver<Piece>,
     wire: Arc<Wire>,
-    /// How much the wire must have written for everything so far to be out: at least a byte for the head.
-    mark: u64,
     cutting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -106,8 +107,7 @@ impl Relay {
     /// A body that is fed while it is sent. The channel is short: what a client does not read must not pile up here.
     pub(crate) fn fed(wire: Arc<Wire>) -> (mpsc::Sender<Piece>, Self) {
         let (sender, pieces) = mpsc::channel(16);
-        let mark = wire.written.load(Ordering::SeqCst) + 1;
-        (sender, Self { pieces, wire, mark, cutting: None })
+        (sender, Self { pieces, wire, cutting: None })
     }
 
     /// A body that is there already.
@@ -136,12 +136,9 @@ impl Body for Relay {
             }
             match ready!(self.pieces.poll_recv(cx)) {
                 Some(Piece::Data(data)) if data.is_empty() => {}
-                Some(Piece::Data(data)) => {
-                    self.mark = self.wire.written.load(Ordering::SeqCst) + data.len() as u64;
-                    return Poll::Ready(Some(Ok(Frame::data(data))));
-                }
+                Some(Piece::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
                 Some(Piece::End) => return Poll::Ready(None),
-                Some(Piece::Cut) => self.cutting = Some(Box::pin(self.wire.clone().flushed(self.mark))),
+                Some(Piece::Cut) => self.cutting = Some(Box::pin(self.wire.clone().flushed())),
                 None => return Poll::Ready(Some(Err(Dropped))),
             }
         }
