@@ -7,12 +7,11 @@ pub mod guests;
 pub mod logs;
 pub mod objects;
 pub mod process;
-pub mod skip;
 pub mod world;
 
 pub use api::Api;
 pub use backend::Backend;
+pub use controlplane::skip;
 pub use logs::Logs;
 pub use objects::{deployment, foo};
-pub use skip::skip;
 pub use world::{Crd, World};
