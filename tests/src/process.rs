@@ -53,8 +53,16 @@ impl Host {
     /// # Panics
     /// When it ends before, with its log.
     pub async fn start(arguments: &[String], home: &Path) -> Self {
+        Self::start_program(foo_host(), arguments, home, "starting workers").await
+    }
+
+    /// Starts another controller, which serves when it has logged `serves`.
+    ///
+    /// # Panics
+    /// When it ends before, with its log.
+    pub async fn start_program(program: &Path, arguments: &[String], home: &Path, serves: &str) -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", KEEPER, "keeper"]).arg(foo_host()).args(arguments);
+        command.args(["-c", KEEPER, "keeper"]).arg(program).args(arguments);
         // Variables of the user, such as KUBECONFIG, are not for it.
         command.env_clear().env("HOME", home).env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -69,7 +77,7 @@ impl Host {
             }
         });
         let host = Self { keeper, signals, log, reader };
-        let serves = async || host.reader.is_finished() || host.said("starting workers").is_some();
+        let serves = async || host.reader.is_finished() || host.said(serves).is_some();
         crate::api::until("the controller serves", serves).await;
         assert!(!host.reader.is_finished(), "the controller ended:\n{}", host.log());
         host
