@@ -32,15 +32,17 @@ impl Wire {
         Self { hole, flushes: watch::Sender::new(0), writer: AtomicWaker::new() }
     }
 
-    /// Until all that was handed to hyper is on the wire. A flush takes along everything before it: HTTP/1.1 reads
-    /// bodies in the task that writes, and h2 queues and flushes under one lock. The writer may have flushed already,
-    /// so it is woken to flush again.
+    /// Until all that was handed to hyper is on the wire. A flush takes along what was buffered when it began, and h2
+    /// buffers before each: the second flush from now began after the first was through, so it took everything. The
+    /// writer may have nothing to do, so it is woken for each.
     async fn flushed(self: Arc<Self>) {
         let mut flushes = self.flushes.subscribe();
-        let so_far = *flushes.borrow_and_update();
-        self.writer.wake();
-        // The sender lives in `self`: this cannot fail.
-        let _ = flushes.wait_for(|flushes| *flushes > so_far).await;
+        for _ in 0..2 {
+            let so_far = *flushes.borrow_and_update();
+            self.writer.wake();
+            // The sender lives in `self`: this cannot fail.
+            let _ = flushes.wait_for(|flushes| *flushes > so_far).await;
+        }
     }
 }
 
