@@ -1,6 +1,7 @@
 //! What the end-to-end tests stand on: an API server, a controller in front of it, and a client to look and
 //! to meddle with.
 
+pub mod account;
 pub mod api;
 pub mod backend;
 pub mod guests;

@@ -6,7 +6,7 @@ use crate::backend::{self, Backend, HOST_USER, Needs, Server};
 use crate::objects::{self, at, ready};
 use clap::Parser as _;
 use devcluster::{DevCluster, Options};
-use fault_proxy::{Listen, Proxy, Record};
+use fault_proxy::{Listen, Login, Proxy, Record};
 use futures::StreamExt as _;
 use host::cli::{Cli, ClusterArgs};
 use host::client::Timeouts;
@@ -193,6 +193,18 @@ impl World {
     /// The kubeconfig that the controller uses.
     pub fn kubeconfig(&self) -> std::path::PathBuf {
         self.home.path().join("host.kubeconfig")
+    }
+
+    /// Who the controller is from its next start on, in place of the plane's `foo-host`.
+    pub fn log_in(&self, login: Login<'_>) {
+        let config = self.proxy.kubeconfig_for(login, self.proxy.ca_pem());
+        std::fs::write(self.kubeconfig(), config).expect("written");
+    }
+
+    /// The health and metrics of the controller.
+    pub fn health(&self) -> Api {
+        let address = self.controller.as_ref().expect("one runs").address;
+        Api::new(&format!("http://{address}"))
     }
 
     /// The control plane, if the world stands on one.
