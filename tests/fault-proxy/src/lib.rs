@@ -50,10 +50,10 @@
 //! or HTTP/2 with prior knowledge.
 //! - kube 5.0 speaks HTTP/1.1 always: its connector is built with `enable_http1` alone and offers no ALPN. Each watch
 //!   is a connection of its own, and a dropped request costs that connection alone.
-//! - client-go speaks HTTP/2 over TLS (one connection for everything) and HTTP/1.1 over plain http. A dropped request
-//!   resets its stream; [`Proxy::stop_listening`] ends the connection. It asks for built-in types as protobuf where told
-//!   to, as sample-controller does: bodies pass unread, a create's `name` is then unknown, and of a protobuf watch only
-//!   bytes are counted.
+//! - client-go speaks HTTP/2 over TLS (one connection for everything) and HTTP/1.1 over plain http, where it sends no
+//!   token: give it [`Listen::Tls`]. Over HTTP/2 a dropped request resets its stream; [`Proxy::stop_listening`] ends the
+//!   connection. It asks for built-in types as protobuf where told to, as sample-controller does: bodies pass unread, a
+//!   create's `name` is then unknown, and of a protobuf watch only bytes are counted.
 //!
 //! To the server it speaks HTTP/1.1, with a connection for each request, so that no fault reaches a second one.
 //! Headers pass, `Authorization` among them; client certificates cannot, so give clients a token. Protocol upgrades
