@@ -4,7 +4,7 @@
 //! not installed yet, a role that lacks a verb are all mended without a restart.
 
 use crate::cache::{Cache, Origin, Seen, Wake};
-use crate::client::Connection;
+use crate::client::{Connection, Timeouts};
 use crate::gate::{Gate, jitter};
 use crate::health::Health;
 use crate::key::Key;
@@ -23,8 +23,8 @@ use workqueue::{Priority, WorkQueue};
 /// memory at its peak, which the allocator keeps, and some more round trips once.
 const PAGE: u32 = 100;
 
-/// Longer than one attempt to open a watch takes ([`Timeouts::answer`](crate::client::Timeouts::answer)).
-const SILENCE: Duration = Duration::from_secs(40);
+/// How much longer than an attempt to open a watch takes it has to be silent to be taken for open.
+const LONGER: Duration = Duration::from_secs(10);
 
 /// A failure that stays the same is said again after this.
 const REMIND_AFTER: Duration = Duration::from_mins(5);
@@ -41,7 +41,7 @@ pub struct Informer {
     queue: WorkQueue<Key>,
     health: Arc<Health>,
     gate: Gate,
-    watch_seconds: u32,
+    timeouts: Timeouts,
 }
 
 /// How an informer fares, across watches that broke.
@@ -90,8 +90,8 @@ impl Informer {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        let (gate, watch_seconds) = (connection.gate.clone(), connection.timeouts.watch_seconds);
-        Self { kind, namespace, api, cache, queue, health, gate, watch_seconds }
+        let (gate, timeouts) = (connection.gate.clone(), connection.timeouts);
+        Self { kind, namespace, api, cache, queue, health, gate, timeouts }
     }
 
     /// `foos.samplecontroller.k8s.io`, with the namespace where there is one.
@@ -110,7 +110,7 @@ impl Informer {
     pub async fn run(self) {
         let mut progress = Progress::default();
         loop {
-            let config = watcher::Config::default().timeout(self.watch_seconds).page_size(PAGE);
+            let config = watcher::Config::default().timeout(self.timeouts.watch_seconds).page_size(PAGE);
             self.follow(watcher::watcher(self.api.clone(), config), &mut progress).await;
         }
     }
@@ -126,7 +126,8 @@ impl Informer {
             // An open watch on an idle cluster says nothing: silence for longer than an attempt takes is success.
             let mends = progress.synced && progress.said.is_some();
             let event = if mends {
-                let Ok(event) = tokio::time::timeout(SILENCE, stream.next()).await else {
+                let Ok(event) = tokio::time::timeout(self.timeouts.answer + LONGER, stream.next()).await
+                else {
                     self.works(progress);
                     continue;
                 };
@@ -334,7 +335,6 @@ fn explain(error: &watcher::Error, label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Timeouts;
     use futures::stream;
 
     fn informer() -> Informer {
@@ -400,8 +400,9 @@ mod tests {
         let message = "foos.samplecontroller.k8s.io is forbidden: User \"x\" cannot watch resource \"foos\"";
         let forbidden = watcher::Error::WatchStartFailed(kube::Error::Api(refused(403, message)));
         let stream = stream::iter([Err(forbidden)]).chain(stream::pending());
+        let silence = informer.timeouts.answer + LONGER;
         let mut following = Box::pin(informer.follow(stream, &mut progress));
-        assert!(tokio::time::timeout(SILENCE / 2, &mut following).await.is_err());
+        assert!(tokio::time::timeout(silence / 2, &mut following).await.is_err());
         assert!(!informer.health.ready());
         assert!(
             informer.health.report().contains("cannot watch resource \"foos\""),
@@ -409,7 +410,7 @@ mod tests {
             informer.health.report()
         );
         // The role was mended: the watch opens, and nothing happens in the cluster.
-        assert!(tokio::time::timeout(SILENCE * 2, &mut following).await.is_err());
+        assert!(tokio::time::timeout(silence * 2, &mut following).await.is_err());
         assert!(informer.health.ready());
     }
 
