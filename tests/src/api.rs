@@ -93,6 +93,14 @@ impl Api {
         patched.unwrap_or_else(|status| panic!("PATCH {path}: {} ({})", status.message, status.code))
     }
 
+    /// Server-side apply, forced.
+    pub async fn apply(&self, path: &str, manager: &str, object: &Value) -> Value {
+        let path = format!("{path}?fieldManager={manager}&force=true");
+        let applied =
+            self.send("PATCH", &path, "application/apply-patch+yaml", object.to_string().into()).await;
+        applied.unwrap_or_else(|status| panic!("PATCH {path}: {} ({})", status.message, status.code))
+    }
+
     /// DELETE with background propagation.
     pub async fn delete(&self, path: &str) {
         let path_with_policy = format!("{path}?propagationPolicy=Background");
