@@ -144,12 +144,16 @@ fn start() -> Plane {
 
 async fn start_with_role() -> Plane {
     let plane = tokio::task::spawn_blocking(start).await.expect("no panic");
-    let api = Api::of_plane(&plane, "admin");
-    for object in rbac(HOST_USER) {
+    grant(&Api::of_plane(&plane, "admin"), HOST_USER).await;
+    plane
+}
+
+/// Gives a user the role of `artifacts/rbac.yaml`.
+pub async fn grant(api: &Api, user: &str) {
+    for object in rbac(user) {
         let kind = if object["kind"] == "ClusterRole" { "clusterroles" } else { "clusterrolebindings" };
         api.create(&format!("/apis/rbac.authorization.k8s.io/v1/{kind}"), &object).await;
     }
-    plane
 }
 
 async fn shared() -> &'static Plane {
@@ -188,7 +192,7 @@ pub fn rbac(user: &str) -> Vec<Value> {
 }
 
 /// Takes the Foos of earlier tests away, the CRD with them.
-async fn clear(api: &Api) {
+pub async fn clear(api: &Api) {
     let foos = format!("/apis/{}/{}/foos", foo_api::GROUP, foo_api::VERSION);
     for foo in api.list(&foos).await {
         if !at(&foo, "/metadata/finalizers").is_null() {
