@@ -1,4 +1,5 @@
-//! How each Foo stands: its failed attempts in a row, and which failure was told as an Event.
+//! How each Foo stands: its failed attempts in a row, which failure was told as an Event, and whether a write went
+//! unheard.
 //!
 //! Apart from the queue's count, which also knows quiet failures: a conflict is no attempt that somebody should
 //! hear of. A synchronous state machine; the time is passed in.
@@ -18,6 +19,17 @@ struct Standing {
     uid: String,
     failures: u32,
     told: Option<(Reason, String, Instant)>,
+    unheard: bool,
+}
+
+impl Standing {
+    /// This one, or a new one where it is another Foo's of that name.
+    fn of(&mut self, uid: &str) -> &mut Self {
+        if self.uid != uid {
+            *self = Self { uid: uid.to_owned(), ..Self::default() };
+        }
+        self
+    }
 }
 
 /// How all Foos that fail stand; the others take no room.
@@ -34,6 +46,17 @@ impl Standings {
     /// Failed attempts in a row of this Foo, quiet ones not counted.
     pub fn failures(&self, key: &Key, uid: &str) -> u32 {
         self.foos().get(key).filter(|standing| standing.uid == uid).map_or(0, |standing| standing.failures)
+    }
+
+    /// A write to a Deployment got no answer that says whether it was done. If it was, the next run finds nothing to
+    /// change.
+    pub fn write_unheard(&self, key: &Key, uid: &str) {
+        self.foos().entry(key.clone()).or_default().of(uid).unheard = true;
+    }
+
+    /// Whether there was such a write since the last run that succeeded.
+    pub fn is_unheard(&self, key: &Key, uid: &str) -> bool {
+        self.foos().get(key).is_some_and(|standing| standing.uid == uid && standing.unheard)
     }
 
     /// The Foo is gone.
@@ -56,12 +79,11 @@ impl Standings {
             foos.remove(key);
             return (events, false);
         };
-        let standing = foos.entry(key.clone()).or_default();
-        if standing.uid != uid {
-            *standing = Standing { uid: uid.to_owned(), ..Standing::default() };
-        }
+        let standing = foos.entry(key.clone()).or_default().of(uid);
         match failure.class {
             Class::Quiet => {}
+            // Told at its first attempt; its repeats are none of another failure.
+            Class::Retry if failure.immediate => standing.failures = 0,
             Class::Retry => standing.failures = standing.failures.saturating_add(1),
             Class::Permanent => standing.failures = 0,
         }
@@ -107,6 +129,26 @@ mod tests {
         assert_eq!(standings.failures(&key, "2"), 0, "another Foo of that name");
         standings.settle(&key, "1", None, Vec::new(), now);
         assert_eq!(standings.failures(&key, "1"), 0);
+    }
+
+    #[test]
+    fn invariant_9_repeats_of_what_was_told_at_once_are_no_attempts_of_the_next_failure() {
+        let (standings, key, now) = (Standings::default(), Key::new("ns", "a"), Instant::now());
+        for reason in [Reason::ErrResourceExists, Reason::ErrResourceExists, Reason::ErrResourceExists] {
+            standings.settle(&key, "1", Some(&Failure::new(reason, "x")), Vec::new(), now);
+        }
+        assert_eq!(standings.failures(&key, "1"), 0);
+    }
+
+    #[test]
+    fn an_unheard_write_is_remembered_until_a_run_succeeds() {
+        let (standings, key, now) = (Standings::default(), Key::new("ns", "a"), Instant::now());
+        standings.write_unheard(&key, "1");
+        standings.settle(&key, "1", Some(&Failure::new(Reason::ApiUnavailable, "x")), Vec::new(), now);
+        standings.settle(&key, "1", Some(&Failure::new(Reason::AlreadyExists, "x")), Vec::new(), now);
+        assert!(standings.is_unheard(&key, "1") && !standings.is_unheard(&key, "2"));
+        standings.settle(&key, "1", None, Vec::new(), now);
+        assert!(!standings.is_unheard(&key, "1"));
     }
 
     #[test]

@@ -100,11 +100,13 @@ impl Reconciler {
             _ => None,
         };
         let outcome = self.writer.execute(&key.namespace, &made.operations, owned).await;
-        let written = Written {
-            failure: outcome.failure,
-            changed: outcome.changed,
-            deployment: outcome.deployment.as_deref(),
-        };
+        let uid = &view.foo.meta.uid;
+        let changed = outcome.changed || self.standings.is_unheard(key, uid);
+        if let Some(Reason::ApiUnavailable | Reason::ApiError) = outcome.failure.as_ref().map(|f| f.reason) {
+            self.standings.write_unheard(key, uid);
+        }
+        let written =
+            Written { failure: outcome.failure, changed, deployment: outcome.deployment.as_deref() };
         let conclusion = plan::conclude(&snapshot, &made, written);
         let status_failure = match &conclusion.status {
             Some(status) => self.write_status(key, status).await,
