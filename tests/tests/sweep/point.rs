@@ -33,7 +33,7 @@ pub(crate) struct Write {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     resource: String,
-    pub(crate) kind: &'static str,
+    kind: &'static str,
     name: String,
     nth: usize,
 }
@@ -141,9 +141,9 @@ impl Event {
         events
     }
 
-    /// Whether it says that a Foo is gone: until the controller knows, it makes Deployments with an owner that is gone.
-    pub(crate) fn ends_a_foo(&self) -> bool {
-        self.resource == "foos" && self.kind == EventType::Deleted.as_str()
+    /// The end of an object, the first of that name.
+    pub(crate) fn is_first_end(&self) -> bool {
+        self.kind == EventType::Deleted.as_str() && self.nth == 1
     }
 
     fn matching(&self) -> Events {
@@ -281,8 +281,11 @@ impl Armed {
                     EventFault::Lost => {
                         dam.discard();
                         let watch = Match::verb(Verb::Watch).resource(&resource);
+                        let known = stage.proxy.requests().iter().filter(|record| watch.fits(record)).count();
                         let ended = stage.proxy.end_watches(&watch, &Ending::ErrorEvent(Answer::gone()));
                         assert_eq!(ended, 1, "one watch of {resource}");
+                        // The list came before it.
+                        stage.proxy.seen(watch, known + 1).await;
                     }
                 }
             }

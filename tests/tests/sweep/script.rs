@@ -38,6 +38,13 @@ pub(crate) enum Do {
     Restart,
 }
 
+impl Do {
+    /// Whether a Foo goes, and the garbage collector has work.
+    pub(crate) fn ends_a_foo(&self) -> bool {
+        matches!(self, Self::DeleteFoo(_))
+    }
+}
+
 /// One thing that somebody does, until everything has come to rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -101,6 +108,7 @@ pub(crate) fn chapters() -> Vec<Chapter> {
             served(),
             [
                 step("replicas are cleared", Do::ChangeFoo("a", json!({"spec": {"replicas": null}}))),
+                step("the image is changed by hand", Do::ChangeDeployment("web", image.clone())),
                 step("an autoscaler scales", Do::Scale("web", 4)),
                 step("replicas are named again", Do::ChangeFoo("a", replicas(2))),
                 step("scaled by hand", Do::Scale("web", 5)),
@@ -134,8 +142,8 @@ pub(crate) fn chapters() -> Vec<Chapter> {
             [
                 step("deploymentName is changed to it", Do::ChangeFoo("a", deployment_name("theirs"))),
                 step("and back", Do::ChangeFoo("a", deployment_name("web"))),
+                step("the foreign one goes", Do::DeleteForeign("theirs")),
                 step("the Foo is deleted", Do::DeleteFoo("a")),
-                step("the foreign one too", Do::DeleteForeign("theirs")),
             ],
         ),
         chapter(

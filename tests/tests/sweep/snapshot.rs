@@ -24,6 +24,11 @@ pub(crate) struct Slack {
     pub(crate) repeated: i64,
 }
 
+impl Slack {
+    /// More than ever comes.
+    pub(crate) const MANY: i64 = 1_000;
+}
+
 impl Snapshot {
     /// Takes one. Of the Events those about `foos`, by uid.
     pub(crate) async fn take(api: &Api, namespace: &str, foos: &BTreeSet<String>) -> Self {
@@ -64,6 +69,11 @@ impl Snapshot {
             *said.entry(key).or_default() += at(event, "/count").as_i64().unwrap_or(1);
         }
         Self { objects, events: said }
+    }
+
+    /// Takes over what `earlier` said.
+    pub(crate) fn say_no_more_than(&mut self, earlier: &Self) {
+        self.events.clone_from(&earlier.events);
     }
 
     /// What differs from `wanted`, in words; none if nothing does.

@@ -18,6 +18,11 @@ use tests::{Api, deployment};
 /// Somebody's Deployment that nobody ever names.
 const BYSTANDER: &str = "bystander";
 
+/// Metrics of the controller.
+const FOOS: &str = "foo_host_cached_foos";
+const QUEUED: &str = "workqueue_depth";
+const RUNNING: &str = "controller_runtime_active_workers";
+
 pub(crate) struct Stage {
     ground: Arc<Ground>,
     pub(crate) namespace: String,
@@ -136,12 +141,15 @@ impl Stage {
     }
 
     /// Polls until everything is as `wanted`, and looks after what is foreign.
-    pub(crate) async fn converge(&self, wanted: &Snapshot, slack: Slack) {
+    pub(crate) async fn converge(&self, wanted: &Snapshot, slack: Slack, after: &str) {
         let start = Instant::now();
         loop {
             let look = Instant::now();
             let Some(difference) = self.snapshot().await.differs(wanted, slack) else { break };
-            assert!(start.elapsed() < PATIENCE, "it did not come to the same end: {difference}");
+            assert!(
+                start.elapsed() < PATIENCE,
+                "after {after:?} it did not come to the same end: {difference}"
+            );
             tokio::time::sleep(PAUSE.max(look.elapsed() * 3)).await;
         }
         self.check_foreign().await;
@@ -155,26 +163,36 @@ impl Stage {
         }
     }
 
-    /// The value of a metric, summed over its labels.
-    async fn metric(&self, name: &str) -> f64 {
+    /// The values of these metrics at one moment, each summed over its labels.
+    async fn metrics<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         let address = self.host.as_ref().expect("it runs").address();
         let Some((200, text)) = Api::new(&address).text("/metrics").await else {
             panic!("no metrics at {address}");
         };
-        let values = text
-            .lines()
-            .filter_map(|line| line.strip_prefix(name))
-            .filter(|rest| rest.starts_with(['{', ' ']));
-        values.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        names.map(|name| {
+            let series = text.lines().filter_map(|line| line.strip_prefix(name));
+            let values = series.filter(|rest| rest.starts_with(['{', ' ']));
+            values.filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        })
     }
 
     /// Waits until a run has ended that began after now; where the cache has no Foo there is none to wait for.
     pub(crate) async fn until_it_ran(&self) {
-        let runs = async || self.metric("controller_runtime_reconcile_total").await;
+        const RUNS: &str = "controller_runtime_reconcile_total";
+        let [runs] = self.metrics([RUNS]).await;
         // The one in flight may have begun before.
-        let enough = runs().await + 2.0;
+        let enough = runs + 2.0;
         tests::api::until("the controller ran", async || {
-            self.metric("foo_host_cached_foos").await < 0.5 || runs().await >= enough
+            let [foos, runs] = self.metrics([FOOS, RUNS]).await;
+            foos < 0.5 || runs >= enough
+        })
+        .await;
+    }
+
+    /// Waits until the controller has heard of the end of the last Foo, and is at rest.
+    pub(crate) async fn until_it_knows_no_foo(&self) {
+        tests::api::until("the controller knows no Foo", async || {
+            self.metrics([FOOS, QUEUED, RUNNING]).await.iter().sum::<f64>() < 0.5
         })
         .await;
     }
@@ -185,8 +203,7 @@ impl Stage {
         while quiet_since.elapsed() < Duration::from_millis(500) {
             assert!(start.elapsed() < PATIENCE, "the controller does not come to rest");
             let now = (self.proxy.requests().len(), self.proxy.events().len());
-            let busy =
-                self.metric("workqueue_depth").await + self.metric("controller_runtime_active_workers").await;
+            let busy = self.metrics([QUEUED, RUNNING]).await.iter().sum::<f64>();
             if now != seen || busy > 0.5 {
                 (seen, quiet_since) = (now, Instant::now());
             }

@@ -8,6 +8,7 @@ use crate::stage::Stage;
 use futures::FutureExt as _;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +42,9 @@ struct Sweep {
 pub(crate) async fn run(backend: Backend) {
     let start = Instant::now();
     let ground = Arc::new(Ground::new(backend).await);
-    let cache = tempfile::tempdir().expect("a directory");
+    // The host keeps nothing in a directory that others may enter.
+    let mode = std::fs::Permissions::from_mode(0o700);
+    let cache = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
     let chapters = chapters();
     let rehearsing = chapters.iter().map(|chapter| rehearse(&ground, cache.path(), chapter));
     let rehearsals = futures::future::join_all(rehearsing).await;
