@@ -41,6 +41,7 @@ pub struct Informer {
     queue: WorkQueue<Key>,
     health: Arc<Health>,
     gate: Gate,
+    server: String,
     timeouts: Timeouts,
 }
 
@@ -90,8 +91,8 @@ impl Informer {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         };
-        let (gate, timeouts) = (connection.gate.clone(), connection.timeouts);
-        Self { kind, namespace, api, cache, queue, health, gate, timeouts }
+        let Connection { gate, server, timeouts, .. } = connection.clone();
+        Self { kind, namespace, api, cache, queue, health, gate, server, timeouts }
     }
 
     /// `foos.samplecontroller.k8s.io`, with the namespace where there is one.
@@ -175,7 +176,7 @@ impl Informer {
     /// server is away; one that may not watch would serve the past, and is not ready.
     fn fails(&self, error: &watcher::Error, progress: &mut Progress) -> Duration {
         let label = self.label();
-        let text = explain(error, &label);
+        let text = explain(error, &label, &self.server);
         // One line at once, then only when the cause changes or, rarely, as a reminder.
         let known =
             progress.said.as_ref().is_some_and(|(old, when)| *old == text && when.elapsed() < REMIND_AFTER);
@@ -311,7 +312,7 @@ fn expired(error: &watcher::Error) -> bool {
 }
 
 /// One line for people.
-fn explain(error: &watcher::Error, label: &str) -> String {
+fn explain(error: &watcher::Error, label: &str, server: &str) -> String {
     let verb = match error {
         watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => "list",
         watcher::Error::WatchStartFailed(_)
@@ -328,8 +329,26 @@ fn explain(error: &watcher::Error, label: &str) -> String {
             )
         }
         Some(status) => format!("cannot {verb} {label}: {} ({})", status.message, status.code),
-        None => format!("cannot {verb} {label}: {}", crate::api::chain(error)),
+        None => {
+            let text = crate::api::chain(error);
+            match text.split_once("invalid peer certificate: ") {
+                Some((_, why)) => format!("cannot {verb} {label}: {}", distrust(server, why)),
+                None => format!("cannot {verb} {label}: {text}"),
+            }
+        }
     }
+}
+
+/// What rustls has against the server's certificate, for people.
+fn distrust(server: &str, why: &str) -> String {
+    let remedy = match why {
+        "UnknownIssuer" => {
+            "; no authority that the kubeconfig trusts has signed it: certificate-authority has to be the \
+             authority, not the server's own certificate"
+        }
+        _ => "",
+    };
+    format!("the certificate of {server} is not accepted: {why}{remedy}")
 }
 
 #[cfg(test)]
