@@ -39,12 +39,14 @@ struct Player {
     prefix: String,
     /// Steps of which the API refused something: what they expect is not to come.
     refused: BTreeSet<(&'static str, &'static str)>,
+    /// The number of the last write of the last round.
+    last: usize,
 }
 
 /// Plays all of it in namespaces that begin with `name`.
 pub(crate) async fn play(lab: Lab, side: Side, name: &str) -> Played {
     let started = Instant::now();
-    let mut player = Player { lab, side, prefix: format!("{name}-"), refused: BTreeSet::new() };
+    let mut player = Player { lab, side, prefix: format!("{name}-"), refused: BTreeSet::new(), last: 0 };
     let cases = cases();
     for namespace in cases.iter().map(|case| case.name).chain(["canary"]) {
         player.lab.namespace(&format!("{}{namespace}", player.prefix)).await;
@@ -76,7 +78,9 @@ pub(crate) async fn play(lab: Lab, side: Side, name: &str) -> Played {
             }
         }
     }
-    let (taken, refused) = player.lab.writes().into_iter().partition::<Vec<_>, _>(taken);
+    let last = player.last;
+    let writes = player.lab.writes().into_iter().filter(|write| write.number <= last);
+    let (taken, refused) = writes.partition::<Vec<_>, _>(taken);
     let served = look(&player.lab.api, &player.prefix).await.values().map(State::served).sum();
     let idle = player.idle(served).await;
     let writes = counted(&taken);
@@ -131,7 +135,7 @@ impl Player {
     }
 
     /// Waits until all has come of the round that is to come, and gives the state of each case.
-    async fn rest(&self, round: usize, cases: &[Case]) -> BTreeMap<String, State> {
+    async fn rest(&mut self, round: usize, cases: &[Case]) -> BTreeMap<String, State> {
         let start = Instant::now();
         let (mut settled, mut written, mut since) = (false, 0, Instant::now());
         loop {
@@ -140,10 +144,12 @@ impl Player {
                 settled = true;
                 self.canary(round).await;
             }
-            let now = self.lab.writes().iter().filter(|write| moves(write)).count();
+            let writes = self.lab.writes();
+            let now = writes.iter().filter(|write| moves(write)).count();
             if !settled || missing.is_some() || now != written {
                 (written, since) = (now, Instant::now());
             } else if since.elapsed() > QUIET {
+                self.last = writes.last().map_or(0, |write| write.number);
                 return states;
             }
             let why = missing.unwrap_or_else(|| "writes go on".into());
@@ -206,16 +212,17 @@ impl Player {
             let before = self.lab.guest_calls().await;
             calls(before + 2 * served as u64).await;
         } else {
-            self.lab.proxy.clear();
             let all = |writes: &[Record]| {
-                let status = writes.iter().filter(|write| write.rbac_resource() == "foos/status");
+                let later = writes.iter().filter(|write| write.number > self.last && taken(write));
+                let status = later.filter(|write| write.rbac_resource() == "foos/status");
                 let seen: BTreeSet<_> = status.map(|write| (&write.namespace, &write.name)).collect();
                 (seen.len() >= served).then_some(())
             };
             self.lab.proxy.until("a resync", all).await;
             self.quiet().await;
         }
-        counted(&self.lab.writes().into_iter().filter(taken).collect::<Vec<_>>())
+        let writes = self.lab.writes().into_iter().filter(|write| write.number > self.last && taken(write));
+        counted(&writes.collect::<Vec<_>>())
     }
 
     /// No write for a while, whatever it is about. The Go original's throttle makes pauses of 200 ms.
@@ -231,9 +238,9 @@ impl Player {
     }
 }
 
-/// The server took it.
+/// A write that the server took.
 fn taken(write: &Record) -> bool {
-    write.status.is_some_and(|status| (200..300).contains(&status))
+    write.is_write() && write.status.is_some_and(|status| (200..300).contains(&status))
 }
 
 /// Whether it shows that a run is under way. Events come later, and what is refused comes again and again.
