@@ -7,10 +7,12 @@ use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::recorder::{Observed, Recorder};
 use crate::standing::Standings;
-use crate::writer::{StatusOutcome, Writer};
+use crate::writer::{Outcome, StatusOutcome, Writer};
 use futures::FutureExt as _;
 use guest_engine::CallError;
-use plan::{Admission, Child, Class, Conclusion, Failure, Next, Reason, Snapshot, Verdict, Written};
+use plan::{
+    Admission, Child, Class, Conclusion, Failure, Next, Operation, Reason, Snapshot, Verdict, Written,
+};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -99,8 +101,19 @@ impl Reconciler {
             ChildView::Owned(object) => Some(object.clone()),
             _ => None,
         };
-        let outcome = self.writer.execute(&key.namespace, &made.operations, owned).await;
         let uid = &view.foo.meta.uid;
+        let creates = made.operations.iter().any(|operation| matches!(operation, Operation::Create { .. }));
+        let there =
+            if creates && view.doubtful { self.writer.foo_is_there(key, uid).await } else { Ok(true) };
+        let outcome = match there {
+            Ok(true) => self.writer.execute(&key.namespace, &made.operations, owned).await,
+            Ok(false) => {
+                tracing::debug!("the Foo is gone, though its delete event is still to come");
+                self.cache.mark_gone(key, uid);
+                return Next::Done;
+            }
+            Err(failure) => Outcome { failure: Some(failure), ..Outcome::default() },
+        };
         let changed = outcome.changed || self.standings.is_unheard(key, uid);
         if let Some(Reason::ApiUnavailable | Reason::ApiError) = outcome.failure.as_ref().map(|f| f.reason) {
             self.standings.write_unheard(key, uid);
@@ -109,7 +122,7 @@ impl Reconciler {
             Written { failure: outcome.failure, changed, deployment: outcome.deployment.as_deref() };
         let conclusion = plan::conclude(&snapshot, &made, written);
         let status_failure = match &conclusion.status {
-            Some(status) => self.write_status(key, status).await,
+            Some(status) => self.write_status(key, uid, status).await,
             None => None,
         };
         self.settle(key, &snapshot, conclusion, status_failure.as_ref())
@@ -183,7 +196,7 @@ impl Reconciler {
         }
     }
 
-    async fn write_status(&self, key: &Key, status: &serde_json::Value) -> Option<Failure> {
+    async fn write_status(&self, key: &Key, uid: &str, status: &serde_json::Value) -> Option<Failure> {
         match self.writer.write_status(key, status).await {
             StatusOutcome::Written(answer) => {
                 self.schema.learn(status, &answer);
@@ -193,7 +206,10 @@ impl Reconciler {
                 self.schema.no_subresource();
                 None
             }
-            StatusOutcome::Gone => None,
+            StatusOutcome::Gone => {
+                self.cache.mark_gone(key, uid);
+                None
+            }
             StatusOutcome::Failed(failure) => Some(failure),
         }
     }

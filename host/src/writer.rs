@@ -217,6 +217,18 @@ impl Writer {
         }
     }
 
+    /// Whether this very Foo is there, and not on its way out.
+    pub async fn foo_is_there(&self, foo: &Key, uid: &str) -> Result<bool, Failure> {
+        match self.api.get(&foo_path(&foo.namespace, Some(&foo.name))).await {
+            Ok(live) => {
+                let deleted = live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
+                Ok(!deleted && live.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
+            }
+            Err(ApiError::Refused(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(failure(&error, "read the Foo")),
+        }
+    }
+
     /// Reads a Deployment that the cache knows by name only, or not at all, and tells the cache what it is.
     pub async fn read_deployment(&self, key: &Key) -> Result<(), Failure> {
         match self.api.get(&deployment_path(&key.namespace, Some(&key.name))).await {

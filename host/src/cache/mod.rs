@@ -77,6 +77,9 @@ pub struct View {
     pub child: ChildView,
     /// Other Deployments that it controls: what a rename leaves behind.
     pub others: Vec<Arc<Object>>,
+    /// Its Deployments go as soon as they are made, and it was not seen meanwhile: perhaps it is gone, its event late,
+    /// and the garbage collector at work.
+    pub doubtful: bool,
 }
 
 /// The cache, shared by informers and workers.
@@ -100,6 +103,11 @@ impl Cache {
     /// A Foo is gone.
     pub fn delete_foo(&self, key: &Key) -> Vec<Wake> {
         self.state().delete_foo(key)
+    }
+
+    /// This Foo was found to be gone: it is served no more, though its delete event is still to come.
+    pub fn mark_gone(&self, key: &Key, uid: &str) {
+        self.state().mark_gone(key, uid);
     }
 
     /// A Deployment was listed, seen or written.

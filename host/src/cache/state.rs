@@ -43,6 +43,10 @@ impl Cached {
 struct Foo {
     cached: Cached,
     wants: Option<Arc<str>>,
+    /// Deployments that it controlled and that went since it was last seen.
+    lost: u32,
+    /// It was found to be gone, though no event has said so.
+    gone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -120,7 +124,11 @@ impl State {
                 self.wanted.entry(Key::new(&key.namespace, name)).or_default().insert(key.clone());
             }
         }
-        self.foos.insert(key, Foo { cached: Cached::new(object, origin), wants: wants.map(Into::into) });
+        // What a list shows is there.
+        let same = |old: &Foo| old.cached.object.meta.uid == object.meta.uid;
+        let gone = origin != Origin::List && self.foos.get(&key).is_some_and(|old| old.gone && same(old));
+        let foo = Foo { cached: Cached::new(object, origin), wants: wants.map(Into::into), lost: 0, gone };
+        self.foos.insert(key, foo);
         wake.into_iter().collect()
     }
 
@@ -129,6 +137,14 @@ impl State {
         self.unwant(key, foo.wants.as_deref());
         // The run finds nothing and forgets the key's failures.
         vec![Wake::Now(key.clone())]
+    }
+
+    pub(super) fn mark_gone(&mut self, key: &Key, uid: &str) {
+        if let Some(foo) = self.foos.get_mut(key)
+            && foo.cached.object.meta.uid == uid
+        {
+            foo.gone = true;
+        }
     }
 
     fn unwant(&mut self, foo: &Key, name: Option<&str>) {
@@ -224,7 +240,13 @@ impl State {
                 if let Some(old) = self.deployments.remove(key) {
                     self.disown(key, &old.object);
                     if let Some(owner) = &old.object.meta.owner {
-                        wakes.push(Wake::Now(Key::new(&key.namespace, &owner.name)));
+                        let owner_key = Key::new(&key.namespace, &owner.name);
+                        if let Some(foo) = self.foos.get_mut(&owner_key)
+                            && foo.cached.object.meta.uid == owner.uid
+                        {
+                            foo.lost = foo.lost.saturating_add(1);
+                        }
+                        wakes.push(Wake::Now(owner_key));
                     }
                 }
             }
@@ -313,7 +335,7 @@ impl State {
     }
 
     pub(super) fn view(&self, key: &Key) -> Option<View> {
-        let foo = self.foos.get(key)?;
+        let foo = self.foos.get(key).filter(|foo| !foo.gone)?;
         let wanted = foo.wants.as_deref().map(|name| Key::new(&key.namespace, name));
         let uid = &foo.cached.object.meta.uid;
         let child = wanted.as_ref().map_or(ChildView::Absent, |wanted| self.child(wanted, uid));
@@ -324,7 +346,7 @@ impl State {
             .filter(|other| !other.object.meta.deleted)
             .map(|other| other.object.clone())
             .collect();
-        Some(View { foo: foo.cached.object.clone(), child, others })
+        Some(View { foo: foo.cached.object.clone(), child, others, doubtful: foo.lost > 1 })
     }
 
     fn child(&self, wanted: &Key, foo_uid: &str) -> ChildView {

@@ -268,3 +268,31 @@ fn a_list_after_a_restore_from_backup_is_believed_though_versions_went_back() {
     assert_eq!(restored.apply(&cache, Origin::List), now("a"));
     assert!(matches!(child(&cache, "a"), ChildView::Absent));
 }
+
+#[test]
+fn case_20_a_foo_whose_deployments_go_as_soon_as_they_are_made_is_doubtful_until_it_is_seen() {
+    let cache = Cache::default();
+    foo("a", "web", 1).apply(&cache, Origin::List);
+    let doubtful = || cache.view(&key("a")).unwrap().doubtful;
+    deployment("web", "a", 2).apply(&cache, Origin::Watch);
+    cache.delete_deployment(&key("web"), "uid-web");
+    assert!(!doubtful(), "somebody deleted it once: it is made again without a look");
+    deployment("web", "a", 3).with("/metadata/uid", "uid-2").apply(&cache, Origin::Write);
+    cache.delete_deployment(&key("web"), "uid-2");
+    assert!(doubtful());
+    foo("a", "web", 4).apply(&cache, Origin::Watch);
+    assert!(!doubtful());
+}
+
+#[test]
+fn case_20_a_foo_that_was_found_gone_is_served_no_more_until_there_is_another_of_that_name() {
+    let cache = Cache::default();
+    foo("a", "web", 1).apply(&cache, Origin::List);
+    cache.mark_gone(&key("a"), "uid-another");
+    assert!(cache.view(&key("a")).is_some());
+    cache.mark_gone(&key("a"), "uid-a");
+    foo("a", "web", 2).apply(&cache, Origin::Watch);
+    assert!(cache.view(&key("a")).is_none(), "an event from before its end");
+    foo("a", "web", 3).with("/metadata/uid", "uid-2").apply(&cache, Origin::Watch);
+    assert!(cache.view(&key("a")).is_some());
+}
