@@ -57,16 +57,24 @@ async fn taking_over_from_the_go_original_and_back_and_forth_again_restarts_no_p
         cluster.until("gone", |state| at(deployment(state, "web1"), "/spec/minReadySeconds").is_null()).await;
     assert_eq!((replicas(&dropped, "web1"), generations(&named, &dropped, "web1")), (2, 1));
     same(&changed, &dropped, &["web1"]);
+
+    // The same at once with what the Go original named: its replicas are given up, and stay.
+    cluster.script("a3", &json!({"minReadySeconds": 1})).await;
+    let given_up =
+        cluster.until("named", |state| at(deployment(state, "web3"), "/spec/minReadySeconds") == 1).await;
+    assert_eq!((replicas(&given_up, "web3"), generations(&dropped, &given_up, "web3")), (2, 1));
+    assert_eq!(managers(&given_up, "web3"), "Apply");
+    same(&dropped, &given_up, &["web3"]);
     let events: usize =
         cluster.writes().iter().filter(|(kind, _)| kind.ends_with(" events")).map(|(_, n)| n).sum();
-    assert_eq!(events, 3, "one for each change");
+    assert_eq!(events, 4, "one for each change");
 
     // Our CRD over upstream's: conditions appear.
     cluster.lab.proxy.clear();
     cluster.lab.install(foo_api::crd()).await;
     let conditions = cluster.until("all Ready", all_ready).await;
-    same(&dropped, &conditions, &[]);
-    assert_eq!(dropped.events, conditions.events);
+    same(&given_up, &conditions, &[]);
+    assert_eq!(given_up.events, conditions.events);
     let kinds: Vec<_> = cluster.writes().into_keys().collect();
     assert_eq!(kinds, ["patch foos/status"]);
 
