@@ -24,11 +24,6 @@ pub(crate) struct Slack {
     pub(crate) repeated: i64,
 }
 
-impl Slack {
-    /// More than ever comes.
-    pub(crate) const MANY: i64 = 1_000;
-}
-
 impl Snapshot {
     /// Takes one. Of the Events those about `foos`, by uid.
     pub(crate) async fn take(api: &Api, namespace: &str, foos: &BTreeSet<String>) -> Self {
@@ -121,9 +116,8 @@ fn strip(value: &mut Value, namespace: &str) {
         ["resourceVersion", "creationTimestamp", "lastTransitionTime", "lastUpdateTime", "time"];
     match value {
         Value::Object(map) => {
-            map.retain(|key, value| {
-                !TIMES.contains(&key.as_str()) && !(key == "namespace" && value == namespace)
-            });
+            let here = |key: &str, value: &Value| key == "namespace" && value == namespace;
+            map.retain(|key, value| !(TIMES.contains(&key.as_str()) || here(key, value)));
             map.values_mut().for_each(|value| strip(value, namespace));
             if let Some(Value::Array(entries)) = map.get_mut("managedFields") {
                 // Their order is that of their times.
