@@ -173,6 +173,24 @@ fn start_a_broken_kubeconfig_and_an_unknown_context_are_named() {
 }
 
 #[test]
+fn case_41_an_https_proxy_that_cannot_be_used_is_refused_at_the_start() {
+    let home = tempfile::tempdir().expect("a directory");
+    let path = home.path().join("config");
+    let config = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], \
+                  contexts: [{name: a, context: {cluster: c, user: u}}], users: [{name: u, user: {}}], current-context: a}";
+    std::fs::write(&path, config).expect("written");
+    let mut host = command(home.path());
+    host.env("https_proxy", "socks4://127.0.0.1:1080").arg("--kubeconfig").arg(&path);
+    let output = host.output().expect("it runs");
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("socks4://127.0.0.1 cannot be used") && error.contains("unset https_proxy"),
+        "{error}"
+    );
+}
+
+#[test]
 fn start_a_taken_address_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
