@@ -1,6 +1,6 @@
 //! A chapter without a fault: which writes and events there are, and what comes of each step.
 
-use crate::point::{Event, Kind, Target, Write};
+use crate::point::{Armed, Event, Kind, Target, Write};
 use crate::script::Chapter;
 use crate::snapshot::{Slack, Snapshot};
 use crate::stage::Stage;
@@ -59,14 +59,22 @@ impl Rehearsal {
     /// # Panics
     /// When a step does not end as it did, something foreign was touched, or a Deployment was made or deleted once more.
     pub(crate) async fn repeat(&self, stage: &mut Stage, chapter: &Chapter, fault: Option<(usize, &Target)>) {
-        let mut slack = Slack::default();
+        let (mut slack, mut carried) = (Slack::default(), None);
         for (index, (step, acted)) in chapter.steps.iter().zip(&self.steps).enumerate() {
             let target = fault.filter(|(at, _)| *at == index).map(|(_, target)| target);
-            let armed = target.map(|target| target.arm(stage));
+            let armed = match target {
+                Some(target) => Some(target.arm(stage)),
+                None => carried.take(),
+            };
             let before = stage.writes().len();
             stage.perform(&step.act).await;
-            if let Some(armed) = armed {
-                armed.spring(stage).await;
+            match armed {
+                Some(Armed::Dam(ref dam, ..)) if step.act.wakes_nobody() => {
+                    dam.held_at_least(1).await;
+                    carried = armed;
+                }
+                Some(armed) => armed.spring(stage).await,
+                None => {}
             }
             if let Some(target) = target {
                 slack = target.slack();
