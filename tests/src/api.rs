@@ -44,11 +44,19 @@ impl Api {
         content_type: &str,
         body: Vec<u8>,
     ) -> Result<Value, Box<Status>> {
-        let request = http::Request::builder().method(method).uri(path).header("content-type", content_type);
-        match self.client.request(request.body(body).expect("a request")).await {
-            Ok(answer) => Ok(answer),
-            Err(kube::Error::Api(status)) => Err(status),
-            Err(error) => panic!("{method} {path}: {error}"),
+        let start = Instant::now();
+        loop {
+            let request =
+                http::Request::builder().method(method).uri(path).header("content-type", content_type);
+            match self.client.request(request.body(body.clone()).expect("a request")).await {
+                Ok(answer) => return Ok(answer),
+                // So a server answers for a while after a CRD was replaced.
+                Err(kube::Error::Api(status)) if status.code == 429 && start.elapsed() < PATIENCE => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(kube::Error::Api(status)) => return Err(status),
+                Err(error) => panic!("{method} {path}: {error}"),
+            }
         }
     }
 
