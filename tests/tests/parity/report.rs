@@ -21,7 +21,7 @@ pub(crate) fn check(go: &Played, host: &Played, ours: &Played) {
     let (under_ours, more) = compare(Under::Ours, go, ours);
     wrong.extend(more);
     let written = writes(go, host, ours);
-    println!("{written}");
+    println!("{written}\nIt took {:?}, {:?} and {:?}.", go.time, host.time, ours.time);
     assert!(wrong.is_empty(), "the host and the Go original:\n{}", wrong.join("\n"));
     assert_eq!(go.idle.get("update foos/status"), Some(&go.served), "a status for each Foo: {:?}", go.idle);
     assert_eq!(
@@ -68,17 +68,23 @@ fn compare(under: Under, go: &Played, other: &Played) -> (Cell, Vec<String>) {
 fn text(upstreams: &Cell, under_ours: &Cell, ours: &Played) -> String {
     let version = |which: Program| which.version().expect("go.mod has it");
     let mut text = format!(
-        "# Side by side with the Go sample-controller\n\n\
-         `make parity` makes this file; `make test` fails where it is no longer true.\n\n\
-         Played on real control planes with pods: Kubernetes {}, etcd {}, kwok {}. On the one side \
-         `k8s.io/sample-controller` {} as it is, under its own CRD with the status subresource; on the other this \
-         host with its built-in guest, once under that CRD and once under this project's. The scenario has {} cases \
-         (`tests/tests/parity/scenario.rs`), each in a namespace of its own. After each step, when all has come to \
-         rest, Foos, Deployments (with owners, labels, annotations, field managers, status), Events, and the numbers \
-         of ReplicaSets and pods are compared field by field, uids mapped, times and versions aside. A difference \
-         that is not in the table below fails the test, and so does an entry that no longer occurs.\n\n\
-         ## The differences\n\n\
-         | | row of the parity table | the Go original | the host | under |\n|---|---|---|---|---|\n",
+        "# Side by side with the Go sample-controller
+
+`make parity` makes this file; `make test` fails where it is no longer true.
+
+Played on real control planes with pods: Kubernetes {}, etcd {}, kwok {}. On the one side
+`k8s.io/sample-controller` {} as it is, under its own CRD with the status subresource; on the other this host with
+its built-in guest, once under that CRD and once under this project's. The scenario has {} cases
+(`tests/tests/parity/scenario.rs`), each in a namespace of its own. After each step, when all has come to rest, Foos,
+Deployments (with owners, labels, annotations, field managers, status), Events, and the numbers of ReplicaSets and pods are
+compared field by field, uids mapped, times and versions aside. A difference that is not in the table below fails the test,
+and so does an entry that no longer occurs.
+
+## The differences
+
+| | row of the parity table | the Go original | the host | under |
+|---|---|---|---|---|
+",
         version(Program::KubeApiserver),
         version(Program::Etcd),
         version(Program::Kwok),
@@ -95,11 +101,16 @@ fn text(upstreams: &Cell, under_ours: &Cell, ours: &Played) -> String {
         writeln!(text, "| {} | {row} | {go} | {host} | {under} |", number + 1).expect("a string");
     }
     text.push_str(
-        "\n## The scenario\n\n\
-         Numbers are those of the differences above; all else is equal. How often an Event was told (1 and 2) is a \
-         matter of pace and left out here; that the host never tells it more often is asserted. At *restart* the \
-         controller is stopped and started again. The last column has the Foos' condition `Ready` under our CRD.\n\n\
-         | case | step | upstream's CRD | our CRD | Ready |\n|---|---|---|---|---|\n",
+        "
+## The scenario
+
+Numbers are those of the differences above; all else is equal. How often an Event was told (1 and 2) is a matter of pace
+and left out here; that the host never tells it more often is asserted. At *restart* the controller is stopped and started
+again. The last column has the Foos' condition `Ready` under our CRD.
+
+| case | step | upstream's CRD | our CRD | Ready |
+|---|---|---|---|---|
+",
     );
     let all = cases();
     for case in &all {
@@ -118,10 +129,13 @@ fn text(upstreams: &Cell, under_ours: &Cell, ours: &Played) -> String {
         }
     }
     text.push_str(
-        "\nOver one resync in which nothing changes the Go original writes the status of each Foo that it serves, and \
-         an Event; the host writes nothing. Both are asserted.\n\n\
-         `takeover.rs` beside the scenario lets the host take over from the Go original, with pods running, and back, \
-         and forth again; `rolling.rs` lets a person, an autoscaler and another field manager edit a Deployment.\n",
+        "
+Over one resync in which nothing changes the Go original writes the status of each Foo that it serves, and an Event; the
+host writes nothing. Both are asserted.
+
+`takeover.rs` beside the scenario lets the host take over from the Go original, with pods running, and back, and forth
+again; `rolling.rs` lets a person, an autoscaler and another field manager edit a Deployment.
+",
     );
     text
 }
@@ -142,9 +156,14 @@ fn says(snapshot: &Value) -> String {
 fn writes(go: &Played, host: &Played, ours: &Played) -> String {
     let all = [go, host, ours];
     let mut text = format!(
-        "{COUNTED}\n\nPace decides how many there are; this part is not compared. Over the scenario, as the server took \
-         them, and over one resync of {} Foos that are served:\n\n\
-         | | the Go original | the host, upstream's CRD | the host, our CRD |\n|---|---|---|---|\n",
+        "{COUNTED}
+
+Pace decides how many there are; this part is not compared. Over the scenario, as the server took them, and over one
+resync of {} Foos that are served:
+
+| | the Go original | the host, upstream's CRD | the host, our CRD |
+|---|---|---|---|
+",
         go.served
     );
     let kinds: BTreeSet<_> = all.iter().flat_map(|played| played.writes.keys()).collect();
@@ -157,6 +176,5 @@ fn writes(go: &Played, host: &Played, ours: &Played) -> String {
     row("all", all.map(|played| played.writes.values().sum()));
     row("refused (4xx)", all.map(|played| played.refused));
     row("over one resync", all.map(|played| played.idle.values().sum()));
-    row("seconds for it all", all.map(|played| played.time.as_secs() as usize));
     text
 }
