@@ -2,6 +2,7 @@
 
 use crate::cli::ClusterArgs;
 use crate::gate::Gate;
+use crate::proxy;
 use crate::token::TokenFile;
 use anyhow::{Context as _, Result, anyhow, bail};
 use kube::client::ClientBuilder;
@@ -62,7 +63,7 @@ pub async fn connect_with(args: &ClusterArgs, timeouts: Timeouts) -> Result<Conn
     config.default_retry = false;
     let agent = concat!("foo-host/", env!("CARGO_PKG_VERSION"));
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
-    config.proxy_url = config.proxy_url.map(proxy).transpose()?;
+    config.proxy_url = proxy::choose(config.proxy_url, &config.cluster_url, |name| std::env::var(name).ok())?;
     let server = config.cluster_url.to_string();
     let gate = Gate::default();
     // Ours, for kube's goes on with a refused token until its minute is over.
@@ -77,24 +78,6 @@ pub async fn connect_with(args: &ClusterArgs, timeouts: Timeouts) -> Result<Conn
         .with_layer(&gate)
         .build();
     Ok(Connection { client, gate, server: server.trim_end_matches('/').to_owned(), timeouts })
-}
-
-/// The proxy in the words that kube knows. Its `socks5` leaves names to the proxy, which others call `socks5h`.
-fn proxy(url: http::Uri) -> Result<http::Uri> {
-    match url.scheme_str() {
-        Some("http" | "socks5") => Ok(url),
-        Some("socks5h") => {
-            let mut parts = url.into_parts();
-            parts.scheme = Some("socks5".parse()?);
-            Ok(http::Uri::from_parts(parts)?)
-        }
-        scheme => bail!(
-            "the proxy {}://{} cannot be used: only http://, socks5:// and socks5h:// are supported; \
-             unset https_proxy or proxy-url, or change it",
-            scheme.unwrap_or_default(),
-            url.host().unwrap_or_default()
-        ),
-    }
 }
 
 async fn find(args: &ClusterArgs) -> Result<Config> {
@@ -162,26 +145,6 @@ fn override_server(kubeconfig: &mut Kubeconfig, context: Option<&str>, master: &
             && let Some(cluster) = &mut named.cluster
         {
             cluster.server = Some(master.to_string());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn case_41_a_proxy_is_used_or_refused_without_its_password() {
-        for (given, used) in [
-            ("http://127.0.0.1:1", "http://127.0.0.1:1/"),
-            ("socks5://127.0.0.1:1", "socks5://127.0.0.1:1/"),
-            ("socks5h://user:secret@host:1", "socks5://user:secret@host:1/"),
-        ] {
-            assert_eq!(proxy(given.parse().unwrap()).unwrap().to_string(), used);
-        }
-        for given in ["socks4://user:secret@host:1", "https://host:1", "host:1"] {
-            let text = proxy(given.parse().unwrap()).unwrap_err().to_string();
-            assert!(text.contains("host cannot be used: only http://") && !text.contains("secret"), "{text}");
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod informer;
 pub mod key;
 pub mod logging;
 pub mod metrics;
+pub mod proxy;
 pub mod recorder;
 pub mod serve;
 pub mod settings;

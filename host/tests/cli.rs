@@ -176,7 +176,7 @@ fn start_a_broken_kubeconfig_and_an_unknown_context_are_named() {
 fn case_41_an_https_proxy_that_cannot_be_used_is_refused_at_the_start() {
     let home = tempfile::tempdir().expect("a directory");
     let path = home.path().join("config");
-    let config = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], \
+    let config = "{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: 'https://api.example:1'}}], \
                   contexts: [{name: a, context: {cluster: c, user: u}}], users: [{name: u, user: {}}], current-context: a}";
     std::fs::write(&path, config).expect("written");
     let mut host = command(home.path());
