@@ -239,7 +239,7 @@ impl Player {
 }
 
 /// A write that the server took.
-fn taken(write: &Record) -> bool {
+pub(crate) fn taken(write: &Record) -> bool {
     write.is_write() && write.status.is_some_and(|status| (200..300).contains(&status))
 }
 
