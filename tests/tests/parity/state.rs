@@ -150,8 +150,11 @@ impl State {
             (text(one, "/type").to_owned(), json!({"status": one["status"], "reason": one["reason"]}))
         };
         status["conditions"] = Value::Object(conditions.iter().map(shown_condition).collect());
-        // Pods on their way out: kwok's pace.
-        status.as_object_mut().map(|status| status.remove("terminatingReplicas"));
+        // The pace of others: pods on their way out, and a ReplicaSet that the garbage collector had not yet taken
+        // when a Deployment of the same name was made again.
+        for field in ["terminatingReplicas", "collisionCount"] {
+            status.as_object_mut().map(|status| status.remove(field));
+        }
         shown["status"] = status;
         shown
     }
