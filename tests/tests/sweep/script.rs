@@ -34,14 +34,17 @@ pub(crate) enum Do {
     Scale(&'static str, i32),
     /// Deletes a Deployment by hand.
     DeleteDeployment(&'static str),
+    /// Deletes a Deployment by hand, and before the controller hears of it there is somebody's of the same name.
+    Replace(&'static str),
     /// Stops the controller in good order and starts it again.
     Restart,
 }
 
 impl Do {
-    /// Whether nobody has to run because of it, so that a stale cache shows at the next step only.
-    pub(crate) fn wakes_nobody(&self) -> bool {
-        matches!(self, Self::CreateForeign(_))
+    /// Whether what is there belongs to somebody else now: a cache that does not know it must do no harm at the next
+    /// step either.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self, Self::CreateForeign(_) | Self::Replace(_))
     }
 
     /// Whether a Foo goes, and the garbage collector has work.
@@ -149,6 +152,29 @@ pub(crate) fn chapters() -> Vec<Chapter> {
                 step("deploymentName is changed to it", Do::ChangeFoo("a", deployment_name("theirs"))),
                 step("and back", Do::ChangeFoo("a", deployment_name("web"))),
                 step("the foreign one goes", Do::DeleteForeign("theirs")),
+                step("the Foo is deleted", Do::DeleteFoo("a")),
+            ],
+        ),
+        chapter(
+            "replaced",
+            3,
+            [served(), vec![step("replicas are edited", Do::ChangeFoo("a", replicas(2)))]].concat(),
+            [
+                step("its Deployment is replaced by a foreign one", Do::Replace("web")),
+                step("replicas are edited again", Do::ChangeFoo("a", replicas(3))),
+                step("the foreign one goes", Do::DeleteForeign("web")),
+                step("the Foo is deleted", Do::DeleteFoo("a")),
+            ],
+        ),
+        chapter(
+            "rename, the old one replaced",
+            3,
+            [served(), vec![step("deploymentName is changed", Do::ChangeFoo("a", deployment_name("web-b")))]]
+                .concat(),
+            [
+                step("the old one is replaced by a foreign one", Do::Replace("web")),
+                step("the new one is available", Do::Available("web-b")),
+                step("the foreign one goes", Do::DeleteForeign("web")),
                 step("the Foo is deleted", Do::DeleteFoo("a")),
             ],
         ),

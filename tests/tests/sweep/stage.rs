@@ -4,7 +4,7 @@
 use crate::ground::Ground;
 use crate::script::Do;
 use crate::snapshot::{Slack, Snapshot};
-use fault_proxy::{Proxy, Record};
+use fault_proxy::{EventType, Events, Proxy, Record};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -128,6 +128,14 @@ impl Stage {
                 self.api().merge(&scale, &json!({"spec": {"replicas": replicas}})).await;
             }
             Do::DeleteDeployment(name) => self.api().delete(&self.deployment(name)).await,
+            Do::Replace(name) => {
+                let gone = Events::of("deployments").name(name).types([EventType::Deleted]);
+                let unheard = self.proxy.hold_events(gone);
+                self.api().delete(&self.deployment(name)).await;
+                let created = self.api().create(&self.deployment(""), &deployment(name)).await;
+                self.foreign.insert(name, created);
+                unheard.release();
+            }
             Do::Restart => {
                 let status = self.host.take().expect("it runs").terminate().await;
                 assert!(status.success(), "it ended with {status}");

@@ -20,7 +20,7 @@ const STAGES: usize = 8;
 
 /// Points of the whole sweep. Another number means that the controller writes or is told more or less than it did:
 /// see in the table what, and put the number here if that is right.
-const POINTS: usize = 550;
+const POINTS: usize = 650;
 
 /// One fault at one place.
 struct Point {
