@@ -9,7 +9,7 @@ use crate::resource::{Behaviour, Resource, text};
 use crate::status::{ApiError, FieldError};
 use crate::{definition, deployment, events};
 use serde_json::{Map, Value, json};
-use structured_merge::{Node, defaults};
+use structured_merge::{Node, Schema, defaults};
 
 /// The endpoint that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,11 @@ impl Endpoint {
 
 /// What a typed server could not decode (400), and what it would drop.
 pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<String>, String> {
-    let Some(metadata) = object.get("metadata").and_then(Value::as_object) else {
-        return Err("metadata must be an object".to_owned());
-    };
-    if let Some(field) = meta::wrong_type(metadata) {
-        return Err(format!("json: cannot unmarshal value into Go struct field ObjectMeta.metadata.{field}"));
-    }
+    let Some(metadata) = object.get_mut("metadata") else { return Err("metadata is missing".to_owned()) };
+    meta::wrong_type(metadata).map_or(Ok(()), Err)?;
     let mut unknown = Vec::new();
+    prune(metadata, Schema::metadata(), "metadata", &mut unknown);
+    defaults::round_trip(metadata, Schema::metadata());
     match resource.behaviour {
         Behaviour::Deployment => {
             if let Some(fault) = deployment::wrong_type(object) {
@@ -50,26 +48,34 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<Stri
         }
         Behaviour::Custom => {
             if let Some(structural) = &resource.structural {
-                unknown = structural.prune(object);
+                unknown.extend(structural.prune(object));
                 structural.default(object);
             }
         }
-        Behaviour::Definition => definition::default(object),
         Behaviour::CoreEvent | Behaviour::NewEvent => {
-            drop_nulls(object);
+            let schema = events::schema(false);
+            prune(object, schema.root(), "", &mut unknown);
+            defaults::round_trip(object, schema.root());
             events::default(object);
         }
-        _ => drop_nulls(object),
+        _ => {
+            prune(object, resource.merge.root(), "", &mut unknown);
+            defaults::round_trip(object, resource.merge.root());
+        }
+    }
+    if resource.behaviour == Behaviour::Definition {
+        definition::default(object);
     }
     Ok(unknown)
 }
 
 /// Removes fields that a built-in type does not have.
-fn prune(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<String>) {
+pub(crate) fn prune(value: &mut Value, node: &Node, path: &str, unknown: &mut Vec<String>) {
     match (node, value) {
         (Node::Map(fields) | Node::MapAtomic(fields), Value::Object(map)) => {
             map.retain(|name, value| {
                 let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                // Metadata is looked at for all kinds alike.
                 let at_root = path.is_empty() && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
                 if let Some(node) = fields.declared.get(name).map(|f| &f.node).or(fields.additional.as_ref())
                 {
@@ -131,9 +137,7 @@ pub(crate) fn prepare_create(resource: &Resource, object: &mut Value) {
     }
     let name = text(object, "/metadata/name").to_owned();
     if let Some(metadata) = object_mut(object, "metadata") {
-        for field in
-            ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"]
-        {
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
             metadata.remove(field);
         }
         if matches!(resource.behaviour, Behaviour::Custom | Behaviour::Deployment | Behaviour::Definition) {
@@ -186,6 +190,8 @@ pub(crate) fn prepare_update(resource: &Resource, endpoint: Endpoint, old: &Valu
         for field in ["generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             match before.get(field) {
                 Some(value) => metadata.insert(field.to_owned(), value.clone()),
+                // Who sets a deletion time is told that it is immutable.
+                None if field == "deletionTimestamp" => None,
                 None => metadata.remove(field),
             };
         }
@@ -235,9 +241,13 @@ pub(crate) fn validate(
     let null = Value::Null;
     let metadata = new.get("metadata").unwrap_or(&null);
     let rule = if resource.behaviour == Behaviour::Namespace { NameRule::Label } else { NameRule::Subdomain };
-    meta::validate(metadata, rule, &mut errors);
+    let built_in = resource.behaviour != Behaviour::Custom;
+    meta::validate(metadata, rule, built_in, &mut errors);
     if let Some(old) = old {
-        meta::validate_update(old.get("metadata").unwrap_or(&null), metadata, &mut errors);
+        // The server looks twice: before the kind's own checks and among them.
+        for _ in 0..2 {
+            meta::validate_update(old.get("metadata").unwrap_or(&null), metadata, &mut errors);
+        }
     }
     match resource.behaviour {
         Behaviour::Deployment if endpoint != Endpoint::Status => {
@@ -251,14 +261,24 @@ pub(crate) fn validate(
             let of_status = |e: &FieldError| e.field.starts_with("status");
             errors.extend(found.filter(|e| endpoint != Endpoint::Status || of_status(e)));
         }
-        Behaviour::Definition => definition::validate(new, &mut errors),
+        Behaviour::Definition => definition::validate(new, old, &mut errors),
         Behaviour::CoreEvent | Behaviour::NewEvent if old.is_none() => {
             events::validate(new, resource.behaviour == Behaviour::NewEvent, &mut errors);
+        }
+        Behaviour::NewEvent => {
+            if let Some(old) = old {
+                events::validate_update(old, new, &mut errors);
+            }
         }
         _ => {}
     }
     if errors.is_empty() {
         return Ok(());
     }
-    Err(ApiError::invalid(resource.qualified_kind(), text(new, "/metadata/name"), &errors))
+    // Events are checked in the core group, whichever the request names.
+    let mut kind = resource.qualified_kind();
+    if resource.behaviour == Behaviour::NewEvent {
+        kind.group = "";
+    }
+    Err(ApiError::invalid(kind, text(new, "/metadata/name"), &errors))
 }

@@ -159,6 +159,10 @@ impl Cluster {
         let (group, plural) = group_and_plural(definition);
         let table = self.registry.table_of(&group, &plural).unwrap_or_else(|| self.store.add_table());
         self.registry.set(&group, &plural, definition::resources(definition, table));
+        // What is stored gets new defaults when it is read.
+        if let Some(structural) = self.registry.of_table(table).and_then(|r| r.structural.clone()) {
+            self.store.rewrite(table, |value| structural.default(value));
+        }
     }
 
     fn undefine(&mut self, definition: &Value) {

@@ -120,7 +120,11 @@ impl Cluster {
                 metadata.insert("ownerReferences".to_owned(), owners.into());
             }
         }
-        self.put(resource, place.1.clone(), value);
+        // As the collector's patch is: who owned the references owns them no more.
+        let mut write = crate::write::Write::internal("kube-controller-manager", Endpoint::Main);
+        if let Err(error) = self.rewrite(resource, &place.1, &Arc::new(Object::new(object.value.clone(), object.version)), value, &mut write) {
+            tracing::debug!(%error, "garbage collection met another change");
+        }
     }
 
     /// The collector's part of a deletion: wait for dependents, or let them go.
@@ -195,6 +199,15 @@ impl Cluster {
     fn empty_definition(&mut self, key: &Key) {
         let definitions = self.registry.tables.definitions;
         let Some(definition) = self.store.get(definitions, key).filter(|d| d.deleting()) else { return };
+        let status = text(&definition.value, "/status/conditions/0/type");
+        if !status.is_empty() && !definition.value.to_string().contains(crate::definition::IN_PROGRESS.0) {
+            let mut value = definition.value.clone();
+            crate::definition::set_terminating(&mut value, crate::definition::IN_PROGRESS, &self.now());
+            if let Some(resource) = self.registry.of_table(definitions) {
+                self.write_status_as("kube-apiserver", &resource, key, value);
+            }
+            return;
+        }
         if let Some(table) = self.defined_table(&definition.value) {
             let found: Vec<_> =
                 self.store.range(table, None, None).map(|(k, o)| (k.clone(), o.deleting())).collect();
@@ -216,7 +229,11 @@ impl Cluster {
 
     /// A write of a controller, which yields to any other change.
     pub(crate) fn write_status(&mut self, resource: &Resource, key: &Key, value: Value) {
-        let mut write = crate::write::Write::internal("kube-controller-manager", Endpoint::Status);
+        self.write_status_as("kube-controller-manager", resource, key, value);
+    }
+
+    fn write_status_as(&mut self, manager: &str, resource: &Resource, key: &Key, value: Value) {
+        let mut write = crate::write::Write::internal(manager, Endpoint::Status);
         let Some(old) = self.store.get(resource.table, key) else { return };
         if let Err(error) = self.rewrite(resource, key, &old, value, &mut write) {
             tracing::debug!(%error, "a controller's status write was refused");

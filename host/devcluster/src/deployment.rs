@@ -22,7 +22,7 @@ pub(crate) fn wrong_type(object: &Value) -> Option<String> {
     let integers = ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
     let of = |name: &str| object.pointer(&format!("/spec/{name}"));
     let complain = |value: &Value, path: &str, wanted: &str| {
-        format!("json: cannot unmarshal {} into Go struct field {path} of type {wanted}", go_kind(value))
+        format!("json: cannot unmarshal {} into Go struct field {path} of type {wanted}", meta::go_kind(value))
     };
     for name in integers {
         if let Some(value) =
@@ -72,17 +72,6 @@ fn is_list_of_maps(value: &Value) -> bool {
     value.as_array().is_some_and(|a| a.iter().all(Value::is_object))
 }
 
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// What is wrong with a Deployment that is to be stored; defaults are already in it.
 pub(crate) fn validate(object: &Value, errors: &mut Vec<FieldError>) {
     let spec = object.get("spec").unwrap_or(NULL);
@@ -104,8 +93,15 @@ pub(crate) fn validate(object: &Value, errors: &mut Vec<FieldError>) {
     let selector = spec.get("selector").unwrap_or(NULL);
     let parsed = LabelSelector::from_object(selector);
     let labels = spec.pointer("/template/metadata/labels").unwrap_or(NULL);
+    let mismatch = |errors: &mut Vec<FieldError>| {
+        let shown = if labels.is_null() { NULL } else { labels };
+        let detail = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid("spec.template.metadata.labels", shown, detail));
+    };
     if selector.is_null() {
         errors.push(FieldError::required("spec.selector", ""));
+        // No selector selects nothing.
+        mismatch(errors);
     } else {
         meta::labels(selector.get("matchLabels").unwrap_or(NULL), "spec.selector.matchLabels", errors);
         if parsed.is_empty() {
@@ -115,9 +111,7 @@ pub(crate) fn validate(object: &Value, errors: &mut Vec<FieldError>) {
                 "empty selector is invalid for deployment",
             ));
         } else if !parsed.matches(labels) {
-            let shown = if labels.is_null() { NULL } else { labels };
-            let detail = "`selector` does not match template `labels`";
-            errors.push(FieldError::invalid("spec.template.metadata.labels", shown, detail));
+            mismatch(errors);
         }
     }
     meta::labels(labels, "spec.template.labels", errors);

@@ -104,7 +104,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
             "singularName": resource.singular,
             "namespaced": resource.namespaced,
             "kind": resource.kind,
-            "verbs": Resource::verbs(),
+            "verbs": resource.verbs(),
         });
         if !resource.short_names.is_empty() {
             entry["shortNames"] = json!(resource.short_names);
@@ -174,7 +174,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
         "singularResource": resource.singular,
         "responseKind": kind(&resource.group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "verbs": Resource::verbs(),
+        "verbs": resource.verbs(),
         "shortNames": resource.short_names,
         "categories": resource.categories,
         "subresources": below,

@@ -4,7 +4,7 @@
 
 use crate::resource::text;
 use crate::status::FieldError;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use structured_merge::Schema;
 
 /// Names in `v1` and in `events.k8s.io/v1`; what is not listed has one name.
@@ -65,22 +65,18 @@ pub(crate) fn default(object: &mut Value) {
     }
 }
 
-/// The event as managed fields see it: zero values that the API's type could leave out are not owned.
+/// The event as managed fields see it: empty names of the reporter are those of an event that has none.
 pub(crate) fn owned(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
-        fields.retain(|name, value| !(value.is_null() || name == "source" && *value == json!({})));
+        fields.retain(|name, value| !(name.starts_with("reporting") && *value == ""));
     }
     object
 }
 
-/// How events merge: references are owned as a whole.
-pub(crate) fn schema() -> Schema {
-    let reference = json!({ "type": "object", "x-kubernetes-map-type": "atomic",
-        "additionalProperties": { "type": "string" } });
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-        "properties": { "involvedObject": reference, "related": reference } });
-    Schema::from_openapi(&schema).unwrap_or_else(|_| Schema::deduced())
+/// How events merge, in the form of `v1` or in the new one.
+pub(crate) fn schema(new: bool) -> Schema {
+    Schema::small(if new { "NewEvent" } else { "Event" }).cloned().unwrap_or_else(Schema::deduced)
 }
 
 /// The name in `v1` of a field that a selector of `events.k8s.io/v1` names.
@@ -107,8 +103,13 @@ pub(crate) fn validate(event: &Value, new: bool, errors: &mut Vec<FieldError>) {
     }
     if timed {
         let controller = if new { "reportingController" } else { "reportingComponent" };
+        let component = text(event, "/reportingComponent");
+        if component.is_empty() {
+            errors.push(FieldError::required(controller, ""));
+        }
+        let faults = crate::meta::qualified_name(component).into_iter();
+        errors.extend(faults.map(|f| FieldError::invalid(controller, &component.into(), f)));
         for (pointer, field, limit) in [
-            ("/reportingComponent", controller, usize::MAX),
             ("/reportingInstance", "reportingInstance", 128),
             ("/action", "action", 128),
             ("/reason", "reason", 128),
@@ -126,10 +127,6 @@ pub(crate) fn validate(event: &Value, new: bool, errors: &mut Vec<FieldError>) {
                 ));
             }
         }
-        let faults = crate::meta::qualified_name(text(event, "/reportingComponent")).into_iter();
-        errors.extend(
-            faults.map(|f| FieldError::invalid(controller, &text(event, "/reportingComponent").into(), f)),
-        );
     }
     if new {
         if !timed {
@@ -138,6 +135,14 @@ pub(crate) fn validate(event: &Value, new: bool, errors: &mut Vec<FieldError>) {
         let kind = text(event, "/type");
         if !["Normal", "Warning"].contains(&kind) {
             errors.push(FieldError::invalid("type", &empty, format!("has invalid value: {kind}")));
+        }
+        if let Some(series) = event.get("series").filter(|s| s.is_object()) {
+            if series.get("count").and_then(Value::as_i64).unwrap_or(0) < 2 {
+                errors.push(FieldError::invalid("series.count", &empty, "should be at least 2"));
+            }
+            if text(series, "/lastObservedTime").is_empty() {
+                errors.push(FieldError::required("series.lastObservedTime", ""));
+            }
         }
         for field in ["firstTimestamp", "lastTimestamp", "count", "source"] {
             let set = event
@@ -150,9 +155,34 @@ pub(crate) fn validate(event: &Value, new: bool, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// What a change through `events.k8s.io` may not touch.
+pub(crate) fn validate_update(old: &Value, new: &Value, errors: &mut Vec<FieldError>) {
+    for field in [
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "reportingComponent",
+        "reportingInstance",
+        "action",
+        "type",
+        "related",
+        "eventTime",
+    ] {
+        let value = new.get(field).unwrap_or(&Value::Null);
+        if value != old.get(field).unwrap_or(&Value::Null) {
+            errors.push(FieldError::invalid(field, value, "field is immutable"));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn the_two_forms_are_one_object() {

@@ -8,7 +8,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Field(String),
-    Index(usize),
+    /// From the end where it is negative.
+    Index(isize),
     All,
     Where(Vec<Step>, String),
 }
@@ -91,7 +92,11 @@ fn find<'a>(steps: &[Step], mut values: Vec<&'a Value>) -> Vec<&'a Value> {
                 let items = || value.as_array().into_iter().flatten();
                 match step {
                     Step::Field(name) => value.get(name).into_iter().collect(),
-                    Step::Index(index) => value.get(*index).into_iter().collect(),
+                    Step::Index(index) => {
+                        let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+                        let at = if *index < 0 { list.len().checked_add_signed(*index) } else { Some(*index as usize) };
+                        at.and_then(|at| list.get(at)).into_iter().collect()
+                    }
                     Step::All => {
                         items().chain(value.as_object().into_iter().flat_map(|o| o.values())).collect()
                     }
@@ -123,6 +128,7 @@ mod tests {
         for (path, found) in [
             (".a['b.c']", json!([1])),
             (".a.list[0].type", json!(["X"])),
+            (".a.list[-1].type", json!(["Ready"])),
             (".a.list[*].type", json!(["X", "Ready"])),
             (r#".a.list[?(@.type=="Ready")].status"#, json!(["True"])),
             (".a.nothing", json!([])),

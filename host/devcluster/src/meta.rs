@@ -4,7 +4,7 @@
 //! Must not know kinds beyond how their names are formed.
 
 use crate::status::FieldError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Sum of the sizes of all annotations, in bytes.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -127,7 +127,7 @@ pub(crate) fn labels(labels: &Value, field: &str, errors: &mut Vec<FieldError>) 
 }
 
 /// Faults of an object's metadata.
-pub(crate) fn validate(metadata: &Value, rule: NameRule, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate(metadata: &Value, rule: NameRule, built_in: bool, errors: &mut Vec<FieldError>) {
     let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
     let check = |name: &str| match rule {
         NameRule::Label => dns_label(name),
@@ -157,37 +157,74 @@ pub(crate) fn validate(metadata: &Value, rule: NameRule, errors: &mut Vec<FieldE
         errors.push(FieldError::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
     }
     owner_references(metadata, errors);
-    for finalizer in metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten() {
+    finalizers(metadata, built_in, errors);
+}
+
+/// The finalizers that need no domain, of built-in kinds.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+fn finalizers(metadata: &Value, built_in: bool, errors: &mut Vec<FieldError>) {
+    let field = "metadata.finalizers";
+    let all = metadata.get("finalizers").unwrap_or(&Value::Null);
+    let list = all.as_array().map(Vec::as_slice).unwrap_or_default();
+    for finalizer in list {
         let faults = qualified_name(finalizer.as_str().unwrap_or_default()).into_iter();
-        errors.extend(faults.map(|f| FieldError::invalid("metadata.finalizers", finalizer, f)));
+        errors.extend(faults.map(|f| FieldError::invalid(field, finalizer, f)));
     }
+    if list.iter().any(|f| f == "orphan") && list.iter().any(|f| f == "foregroundDeletion") {
+        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid(field, all, detail));
+    }
+    for (index, finalizer) in list.iter().enumerate().filter(|_| built_in) {
+        let name = finalizer.as_str().unwrap_or_default();
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) && qualified_name(name).is_empty() {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("{field}[{index}]"), finalizer, detail));
+        }
+    }
+}
+
+/// What the server warns of in the finalizers of custom resources.
+pub(crate) fn finalizer_warnings(metadata: &Value) -> impl Iterator<Item = String> {
+    let list = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
+    let bare = list.filter_map(Value::as_str).filter(|f| !f.contains('/') && !STANDARD_FINALIZERS.contains(f));
+    bare.map(|f| {
+        format!(
+            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+        )
+    })
 }
 
 fn owner_references(metadata: &Value, errors: &mut Vec<FieldError>) {
     let field = "metadata.ownerReferences";
-    let mut controller: Option<&str> = None;
+    let mut controller: Option<String> = None;
     for reference in metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten() {
         let text = |name: &str| reference.get(name).and_then(Value::as_str).unwrap_or_default();
+        let bad_version = text("apiVersion").matches('/').count() > 1;
         for (name, detail) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
             ("name", "must not be empty"),
             ("uid", "must not be empty"),
         ] {
-            if text(name).is_empty() {
-                errors.push(FieldError::invalid(format!("{field}.{name}"), &json!(""), detail));
+            if text(name).is_empty() || (name == "apiVersion" && bad_version) {
+                errors.push(FieldError::invalid(format!("{field}.{name}"), &json!(text(name)), detail));
             }
         }
+        if (text("apiVersion"), text("kind")) == ("v1", "Event") {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid(field, reference, detail));
+        }
         if reference.get("controller") == Some(&Value::Bool(true)) {
-            if let Some(first) = controller {
+            let this = format!("{}/{}", text("kind"), text("name"));
+            if let Some(first) = &controller {
                 let detail = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {}",
-                    text("name")
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                 );
                 let all = metadata.get("ownerReferences").unwrap_or(&Value::Null);
                 errors.push(FieldError::invalid(field, all, detail));
             } else {
-                controller = Some(text("name"));
+                controller = Some(this);
             }
         }
     }
@@ -218,22 +255,50 @@ pub(crate) fn validate_update(old: &Value, new: &Value, errors: &mut Vec<FieldEr
     }
 }
 
-/// Checks the types of the fields that the rest relies on; the answer names the first bad one.
-pub(crate) fn wrong_type(metadata: &Map<String, Value>) -> Option<String> {
-    let strings = |v: &Value| v.as_object().is_some_and(|m| m.values().all(|v| v.is_string() || v.is_null()));
-    for (name, value) in metadata {
-        let right = match name.as_str() {
+/// A JSON type as Go's decoder names it.
+pub(crate) fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Checks the types of the fields that the rest relies on; the answer is the decoder's text for the first bad one.
+pub(crate) fn wrong_type(metadata: &Value) -> Option<String> {
+    let Some(fields) = metadata.as_object() else {
+        return Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(metadata)));
+    };
+    for (name, value) in fields {
+        let (wrong, wanted) = match name.as_str() {
             "name" | "namespace" | "uid" | "resourceVersion" | "generateName" | "creationTimestamp"
-            | "deletionTimestamp" => value.is_string(),
-            "labels" | "annotations" => strings(value),
-            "finalizers" => value.as_array().is_some_and(|a| a.iter().all(Value::is_string)),
-            "ownerReferences" | "managedFields" => {
-                value.as_array().is_some_and(|a| a.iter().all(Value::is_object))
-            }
-            _ => true,
+            | "deletionTimestamp" => (Some(value).filter(|v| !v.is_string()), "string"),
+            "labels" | "annotations" => match value {
+                Value::Object(map) => (map.values().find(|v| !v.is_string() && !v.is_null()), "string"),
+                other => (Some(other), "map[string]string"),
+            },
+            "finalizers" => match value {
+                Value::Array(items) => (items.iter().find(|v| !v.is_string()), "string"),
+                other => (Some(other), "[]string"),
+            },
+            "ownerReferences" => match value {
+                Value::Array(items) => (items.iter().find(|v| !v.is_object()), "v1.OwnerReference"),
+                other => (Some(other), "[]v1.OwnerReference"),
+            },
+            "managedFields" => match value {
+                Value::Array(items) => (items.iter().find(|v| !v.is_object()), "v1.ManagedFieldsEntry"),
+                other => (Some(other), "[]v1.ManagedFieldsEntry"),
+            },
+            _ => (None, ""),
         };
-        if !right && !value.is_null() {
-            return Some(name.clone());
+        if let Some(wrong) = wrong.filter(|v| !v.is_null()) {
+            let kind = go_kind(wrong);
+            return Some(format!(
+                "json: cannot unmarshal {kind} into Go struct field ObjectMeta.{name} of type {wanted}"
+            ));
         }
     }
     None

@@ -3,6 +3,7 @@
 //! Must not know storage.
 
 use crate::status::ApiError;
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 use structured_merge::{Error as MergeError, Schema, strategic};
 
@@ -26,12 +27,10 @@ impl PatchKind {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            _ => Err(ApiError::unsupported_media(if custom {
-                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-            } else {
-                "application/json-patch+json, application/merge-patch+json, \
-                 application/strategic-merge-patch+json, application/apply-patch+yaml"
-            })),
+            _ if custom => Err(ApiError::unsupported_media(
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            _ => Err(ApiError::unrouted_media()),
         }
     }
 
@@ -40,12 +39,15 @@ impl PatchKind {
         let mut patched = live.clone();
         match self {
             Self::Json => {
-                let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-                    .map_err(|e| ApiError::bad_request(e.to_string()))?;
+                let operations: json_patch::Patch =
+                    serde_json::from_value(patch.clone()).map_err(|_| ApiError::unprocessable())?;
                 if operations.len() > OPERATIONS_LIMIT {
                     return Err(ApiError::too_large());
                 }
-                json_patch::patch(&mut patched, &operations).map_err(|_| ApiError::unprocessable())?;
+                for operation in operations.0 {
+                    let operation = lenient(operation, &patched);
+                    json_patch::patch(&mut patched, &[operation]).map_err(|_| ApiError::unprocessable())?;
+                }
             }
             Self::Merge | Self::Apply => {
                 if !patch.is_object() {
@@ -64,6 +66,19 @@ impl PatchKind {
             }
         }
         Ok(patched)
+    }
+}
+
+/// The server's library replaces a field that is not there by adding it, where there is a map to add it to.
+fn lenient(operation: PatchOperation, to: &Value) -> PatchOperation {
+    match operation {
+        PatchOperation::Replace(replace)
+            if to.pointer(replace.path.as_str()).is_none()
+                && replace.path.parent().is_some_and(|p| to.pointer(p.as_str()).is_some_and(Value::is_object)) =>
+        {
+            PatchOperation::Add(AddOperation { path: replace.path, value: replace.value })
+        }
+        other => other,
     }
 }
 

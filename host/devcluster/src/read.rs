@@ -39,7 +39,9 @@ impl Selection {
         let fields = FieldSelector::parse(&text)?;
         if let Some(field) = fields.fields().find(|f| !selectable(resource, f)) {
             return Err(ApiError::bad_request(match resource.behaviour {
-                Behaviour::Custom => format!("field label not supported: {field}"),
+                Behaviour::Custom | Behaviour::CoreEvent | Behaviour::NewEvent => {
+                    format!("field label not supported: {field}")
+                }
                 _ => format!(
                     "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
                 ),
@@ -116,33 +118,42 @@ fn decode_continue(token: &str) -> Result<(u64, Key), ApiError> {
         let (version, namespace, name) = serde_json::from_slice(&bytes?).ok()?;
         Some((version, Key { namespace, name }))
     };
-    parse().ok_or_else(|| ApiError::bad_request("continue key is not valid: incorrect encoding"))
+    parse().ok_or_else(|| {
+        ApiError::bad_request("invalid continue token: continue key is not valid: incorrect encoding")
+    })
 }
 
 fn check_options(query: &Query) -> Result<(), ApiError> {
-    let matching = query.get("resourceVersionMatch");
+    let field = "resourceVersionMatch";
+    let matching = query.get(field);
     let version = query.get("resourceVersion");
-    let error = if matching.is_empty() {
-        None
-    } else if version.is_empty() {
-        let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-        Some(FieldError::forbidden("resourceVersionMatch", detail))
-    } else if query.has("continue") && !query.get("continue").is_empty() {
-        let detail = "resourceVersionMatch is forbidden when continue is provided";
-        Some(FieldError::forbidden("resourceVersionMatch", detail))
-    } else if matching == "Exact" && version == "0" {
-        let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-        Some(FieldError::forbidden("resourceVersionMatch", detail))
-    } else {
-        None
-    };
-    match error {
-        Some(error) => {
-            let kind = Qualified { group: "meta.k8s.io", name: "ListOptions" };
-            Err(ApiError::invalid(kind, "", &[error]))
-        }
-        None => Ok(()),
+    let mut errors = Vec::new();
+    if query.has("sendInitialEvents") {
+        errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
     }
+    if !matching.is_empty() {
+        if version.is_empty() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+        if !query.get("continue").is_empty() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+        if !["Exact", "NotOlderThan"].contains(&matching) {
+            let values = "\"Exact\", \"NotOlderThan\", \"\"";
+            errors.push(FieldError::not_supported(field, &matching.into(), values));
+        }
+        if matching == "Exact" && version == "0" {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.push(FieldError::forbidden(field, detail));
+        }
+    }
+    if errors.is_empty() {
+        query.number("timeoutSeconds")?;
+        return Ok(());
+    }
+    Err(ApiError::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &errors))
 }
 
 impl Cluster {
@@ -156,12 +167,20 @@ impl Cluster {
         check_options(query)?;
         let table = resource.table;
         let limit = query.number("limit")?.filter(|n| *n > 0).map_or(usize::MAX, |n| n as usize);
-        let wanted = query.number("resourceVersion")?.unwrap_or(0);
+        let wanted = query.version("resourceVersion")?.unwrap_or(0);
+        // From the cache, where any version will do, all comes at once.
+        let from_cache = query.get("resourceVersion") == "0" && query.get("continue").is_empty();
+        let limit = if from_cache { usize::MAX } else { limit };
         let current = self.store.version();
         let (version, after) = match query.get("continue") {
             "" if wanted > current => return Err(ApiError::too_large_version(wanted, current)),
             "" if query.get("resourceVersionMatch") == "Exact" => (wanted, None),
             "" => (current, None),
+            _ if !matches!(query.get("resourceVersion"), "" | "0") => {
+                return Err(ApiError::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
             token => {
                 let (version, key) = decode_continue(token)?;
                 // Without a version: whatever there is now after that key.
@@ -277,7 +296,9 @@ impl Renderer {
     /// A list as JSON.
     pub(crate) fn list(&self, listing: &Listing) -> Vec<u8> {
         let mut metadata = json!({ "resourceVersion": listing.version.to_string() });
-        if !listing.next.is_empty() {
+        // The lists of custom resources always say it.
+        let unstructured = self.resource.behaviour == Behaviour::Custom && self.form == Form::Whole;
+        if unstructured || !listing.next.is_empty() {
             metadata["continue"] = listing.next.as_str().into();
         }
         if let Some(remaining) = listing.remaining {
@@ -340,10 +361,10 @@ impl Renderer {
                 json!({ "cells": cells, "object": object })
             })
             .collect();
-        let definitions = if headers {
+        let definitions: Value = if headers {
             columns.iter().map(crate::columns::Column::definition).collect()
         } else {
-            Vec::new()
+            Value::Null
         };
         json!({
             "kind": "Table",
@@ -354,24 +375,28 @@ impl Renderer {
         })
     }
 
-    /// A watch's bookmark; `initial_end` marks the end of the initial events.
-    pub(crate) fn bookmark(&self, version: u64, initial_end: bool) -> Value {
-        let mut metadata = json!({ "creationTimestamp": null, "resourceVersion": version.to_string() });
+    /// A watch's bookmark; `initial_end` marks the end of the initial events, `headers` says whether a Table has
+    /// its column definitions.
+    pub(crate) fn bookmark(&self, version: u64, initial_end: bool, headers: bool) -> Value {
+        let mut metadata = json!({ "resourceVersion": version.to_string() });
         if initial_end {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
+        let mut object = json!({ "apiVersion": self.resource.api_version(), "kind": self.resource.kind, "metadata": metadata });
         match self.form {
             Form::Whole => {
-                json!({ "apiVersion": self.resource.api_version(), "kind": self.resource.kind, "metadata": metadata })
+                if self.resource.behaviour == Behaviour::Deployment {
+                    // What the server's type encodes when nothing is set.
+                    object["spec"] = json!({ "replicas": 0, "selector": null, "strategy": {},
+                        "template": { "metadata": {}, "spec": { "containers": null } } });
+                    object["status"] = json!({});
+                }
+                object
             }
-            Form::Metadata => {
-                json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata })
-            }
-            Form::Table(_) => {
-                let row = json!({ "cells": [], "object": { "apiVersion": "meta.k8s.io/v1",
-                    "kind": "PartialObjectMetadata", "metadata": metadata } });
-                json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": [row],
-                    "metadata": { "resourceVersion": version.to_string() } })
+            Form::Metadata => partial(&object),
+            Form::Table(include) => {
+                let metadata = json!({ "resourceVersion": version.to_string() });
+                self.table(std::iter::once(&Object::new(object, version)), include, &metadata, headers)
             }
         }
     }

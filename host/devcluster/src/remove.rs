@@ -6,7 +6,7 @@
 use crate::cluster::Cluster;
 use crate::definition;
 use crate::resource::{Behaviour, Resource, text};
-use crate::status::{ApiError, FieldError, FieldErrorKind, Qualified};
+use crate::status::{ApiError, FieldError, Qualified};
 use crate::store::{Key, Object};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use std::sync::Arc;
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of a deletion that leaves the dependents, the garbage collector's.
 pub(crate) const ORPHAN: &str = "orphan";
+
+/// Namespaces that cannot be deleted (`plugin/namespace/lifecycle`).
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// What becomes of the dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +48,28 @@ pub(crate) enum Deleted {
 impl DeleteOptions {
     /// From the body (`Null` when there is none).
     pub(crate) fn parse(body: &Value) -> Result<Self, ApiError> {
+        let (version, kind) = (text(body, "/apiVersion"), text(body, "/kind"));
+        if !matches!(kind, "" | "DeleteOptions") {
+            return Err(ApiError::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            )));
+        }
+        if let Some(wrong) = body.get("gracePeriodSeconds").filter(|v| !v.is_null() && !v.is_i64()) {
+            let what = crate::meta::go_kind(wrong);
+            return Err(ApiError::bad_request(format!(
+                "json: cannot unmarshal {what} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            )));
+        }
         let word = |pointer: &str| Some(text(body, pointer).to_owned()).filter(|t| !t.is_empty());
-        let propagation = match (text(body, "/propagationPolicy"), body.get("orphanDependents")) {
-            ("", None | Some(Value::Null)) => None,
+        let policy = text(body, "/propagationPolicy");
+        let orphan = body.get("orphanDependents").filter(|v| !v.is_null());
+        let mut errors = Vec::new();
+        if orphan.is_some() && !policy.is_empty() {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.push(FieldError::invalid("propagationPolicy", &policy.into(), detail));
+        }
+        let propagation = match (policy, orphan) {
+            ("", None) => None,
             ("", Some(orphan)) => {
                 Some(if *orphan == true { Propagation::Orphan } else { Propagation::Background })
             }
@@ -55,21 +77,24 @@ impl DeleteOptions {
             ("Foreground", _) => Some(Propagation::Foreground),
             ("Orphan", _) => Some(Propagation::Orphan),
             (other, _) => {
-                let error = FieldError::with(
-                    FieldErrorKind::NotSupported,
-                    "propagationPolicy",
-                    &other.into(),
-                    "supported values: \"Background\", \"Foreground\", \"Orphan\"",
-                );
-                let kind = Qualified { group: "meta.k8s.io", name: "DeleteOptions" };
-                return Err(ApiError::invalid(kind, "", &[error]));
+                let values = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+                errors.push(FieldError::not_supported("propagationPolicy", &other.into(), values));
+                None
             }
         };
+        let dry_run = body.get("dryRun").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if dry_run.iter().any(|value| value != "All") {
+            errors.push(FieldError::not_supported("dryRun", &json!(dry_run), "\"All\""));
+        }
+        if !errors.is_empty() {
+            let kind = Qualified { group: "meta.k8s.io", name: "DeleteOptions" };
+            return Err(ApiError::invalid(kind, "", &errors));
+        }
         Ok(Self {
             propagation,
             uid: word("/preconditions/uid"),
             version: word("/preconditions/resourceVersion"),
-            dry_run: body.get("dryRun").and_then(Value::as_array).is_some_and(|d| !d.is_empty()),
+            dry_run: !dry_run.is_empty(),
         })
     }
 
@@ -87,6 +112,9 @@ impl Cluster {
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
+        if resource.behaviour == Behaviour::Namespace && IMMORTAL.contains(&key.name.as_str()) {
+            return Err(ApiError::forbidden(resource.qualified(), &key.name, "this namespace may not be deleted"));
+        }
         let old = self.existing(resource, key)?;
         check_preconditions(resource, key, &old, options)?;
         let mut finalizers =
@@ -100,6 +128,10 @@ impl Cluster {
                 Propagation::Foreground => finalizers.push(FOREGROUND.into()),
                 Propagation::Orphan => finalizers.push(ORPHAN.into()),
             }
+        }
+        // A definition is held until its objects are gone.
+        if resource.behaviour == Behaviour::Definition && !old.deleting() {
+            finalizers.push(definition::CLEANUP.into());
         }
         if finalizers.is_empty() && resource.behaviour != Behaviour::Namespace {
             if options.dry_run {
@@ -118,8 +150,8 @@ impl Cluster {
                     metadata.insert("generation".to_owned(), (generation + 1).into());
                 }
                 metadata.insert("deletionTimestamp".to_owned(), time.as_str().into());
-                // Namespaces have no grace period.
-                if resource.behaviour != Behaviour::Namespace {
+                // Namespaces and definitions have no grace period.
+                if !matches!(resource.behaviour, Behaviour::Namespace | Behaviour::Definition) {
                     metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
                 }
             }
@@ -129,7 +161,7 @@ impl Cluster {
         }
         match resource.behaviour {
             Behaviour::Namespace => value["status"]["phase"] = "Terminating".into(),
-            Behaviour::Definition if !old.deleting() => definition::set_terminating(&mut value, &time),
+            Behaviour::Definition if !old.deleting() => definition::set_terminating(&mut value, definition::PENDING, &time),
             _ => {}
         }
         if options.dry_run {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The verb of a request, as role-based access and audit logs name it.
 pub(crate) fn verb(method: &Method, path: &ResourcePath, query: &Query) -> &'static str {
     match (method.as_str(), path.name.is_empty()) {
-        ("GET" | "HEAD", _) if query.flag("watch") => "watch",
+        ("GET" | "HEAD", true) if query.flag("watch") => "watch",
         ("GET" | "HEAD", true) => "list",
         ("GET" | "HEAD", false) => "get",
         ("POST", _) => "create",
@@ -39,11 +39,12 @@ pub(crate) fn serve(shared: &Arc<Shared>, path: &ResourcePath, call: &Call) -> R
     if (path.group.as_str(), path.plural.as_str()) == ("authorization.k8s.io", "selfsubjectaccessreviews") {
         return allow(call);
     }
-    let resource = shared
-        .lock()
-        .registry
-        .find(&path.group, &path.version, &path.plural)
-        .ok_or_else(ApiError::no_such_path)?;
+    let found = {
+        let cluster = shared.lock();
+        let resource = cluster.registry.find(&path.group, &path.version, &path.plural);
+        resource.ok_or_else(|| no_such_resource(&cluster, path))
+    };
+    let resource = found?;
     let request = Resourceful { shared, resource, path, call };
     let endpoint = request.endpoint()?;
     let all_namespaces = request.resource.namespaced && path.namespace.is_empty();
@@ -62,6 +63,12 @@ pub(crate) fn serve(shared: &Arc<Shared>, path: &ResourcePath, call: &Call) -> R
     }
 }
 
+/// Below a version that is served the router answers, elsewhere nobody.
+fn no_such_resource(cluster: &Cluster, path: &ResourcePath) -> ApiError {
+    let mut served = cluster.registry.all().iter().filter(|r| r.group == path.group && r.version == path.version);
+    if served.any(|r| r.structural.is_none()) { ApiError::no_such_resource() } else { ApiError::no_such_path() }
+}
+
 /// Everybody may do everything.
 fn allow(call: &Call) -> Result<Answer, ApiError> {
     if call.method != Method::POST {
@@ -75,7 +82,8 @@ fn allow(call: &Call) -> Result<Answer, ApiError> {
 /// The body as JSON; YAML is taken too.
 fn body(call: &Call) -> Result<Value, ApiError> {
     let media = call.content_type.split(';').next().unwrap_or_default().trim();
-    if media.contains("protobuf") || media.contains("cbor") {
+    let known = ["", "application/json", "application/yaml"];
+    if !known.contains(&media) {
         return Err(ApiError::unsupported_media("application/json, application/yaml"));
     }
     let value = if media.ends_with("yaml") {
@@ -87,8 +95,7 @@ fn body(call: &Call) -> Result<Value, ApiError> {
             .map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))
     };
     let value: Value = value?;
-    // Everything but a JSON patch is an object.
-    if value.is_object() || media.ends_with("json-patch+json") {
+    if value.is_object() {
         Ok(value)
     } else {
         Err(ApiError::bad_request(
@@ -124,7 +131,7 @@ impl Resourceful<'_> {
             _ if self.resource.structural.is_some() => {
                 Err(ApiError::not_found(self.resource.qualified(), &self.path.name))
             }
-            _ => Err(ApiError::no_such_path()),
+            _ => Err(ApiError::no_such_resource()),
         }
     }
 
@@ -144,7 +151,11 @@ impl Resourceful<'_> {
     /// The options of a write.
     fn write(&self, endpoint: Endpoint, apply: bool) -> Result<Write, ApiError> {
         let query = &self.call.query;
-        let kind = if self.call.method == Method::PATCH { "PatchOptions" } else { "CreateOptions" };
+        let kind = match self.call.method {
+            Method::PATCH => "PatchOptions",
+            Method::PUT => "UpdateOptions",
+            _ => "CreateOptions",
+        };
         let mut errors = Vec::new();
         if apply && query.get("fieldManager").is_empty() {
             errors.push(FieldError::required("fieldManager", "is required for apply patch"));
@@ -152,37 +163,37 @@ impl Resourceful<'_> {
         if !apply && query.has("force") && self.call.method == Method::PATCH {
             errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
         }
-        if query.get("fieldManager").len() > 128 {
-            errors.push(FieldError::too_long("fieldManager", 128));
-        }
-        let dry_run = query.get("dryRun");
-        let not_supported = |field: &str, values: &str| {
-            let kind = crate::status::FieldErrorKind::NotSupported;
-            FieldError::with(kind, field, &query.get(field).into(), format!("supported values: {values}"))
-        };
-        if !matches!(dry_run, "" | "All") {
-            errors.push(not_supported("dryRun", "\"All\""));
-        }
+        field_manager(query.get("fieldManager"), &mut errors);
+        let dry_run = dry_run(query, &mut errors);
         let validation = match query.get("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
             "Strict" => FieldValidation::Strict,
-            _ => {
-                errors.push(not_supported("fieldValidation", "\"\", \"Ignore\", \"Strict\", \"Warn\""));
+            other => {
+                let values = "\"\", \"Ignore\", \"Strict\", \"Warn\"";
+                errors.push(FieldError::not_supported("fieldValidation", &other.into(), values));
                 FieldValidation::Warn
             }
         };
         if !errors.is_empty() {
             return Err(ApiError::invalid(Qualified { group: "meta.k8s.io", name: kind }, "", &errors));
         }
-        Ok(Write {
+        let mut write = Write {
             manager: manager(self.call),
+            api_version: self.resource.api_version(),
             endpoint,
-            dry_run: dry_run == "All",
+            dry_run,
             force: query.flag("force"),
             validation,
             warnings: Vec::new(),
-        })
+        };
+        write.warnings.extend(self.resource.deprecation.clone());
+        Ok(write)
+    }
+
+    /// Warnings of every answer.
+    fn warnings(&self) -> Vec<String> {
+        self.resource.deprecation.iter().cloned().collect()
     }
 
     fn list(&self) -> Result<Answer, ApiError> {
@@ -190,7 +201,7 @@ impl Resourceful<'_> {
         let renderer = self.renderer(&cluster)?;
         let listing = cluster.list(&self.resource, &self.selection()?, &self.call.query)?;
         drop(cluster);
-        Ok(Answer::Bytes(StatusCode::OK, renderer.list(&listing).into(), Vec::new()))
+        Ok(Answer::Bytes(StatusCode::OK, renderer.list(&listing).into(), self.warnings()))
     }
 
     fn watch(&self) -> Result<Answer, ApiError> {
@@ -202,12 +213,16 @@ impl Resourceful<'_> {
     fn get(&self, endpoint: Endpoint) -> Result<Answer, ApiError> {
         let cluster = self.shared.lock();
         let renderer = self.renderer(&cluster)?;
+        let wanted = self.call.query.version("resourceVersion")?.unwrap_or(0);
+        if wanted > cluster.store.version() {
+            return Err(ApiError::too_large_version(wanted, cluster.store.version()));
+        }
         let object = cluster.existing(&self.resource, &self.key())?;
         drop(cluster);
         if endpoint == Endpoint::Scale {
             return Ok(Answer::json(&scale(&self.resource, &object.value).unwrap_or_default()));
         }
-        Ok(Answer::Bytes(StatusCode::OK, renderer.object(&object, true), Vec::new()))
+        Ok(Answer::Bytes(StatusCode::OK, renderer.object(&object, true), self.warnings()))
     }
 
     fn written(&self, renderer: &Renderer, written: &Written, write: Write) -> Answer {
@@ -248,7 +263,7 @@ impl Resourceful<'_> {
         let custom = self.resource.structural.is_some();
         let kind = PatchKind::of(&self.call.content_type, custom)?;
         let mut write = self.write(endpoint, kind == PatchKind::Apply)?;
-        let patch = body(self.call)?;
+        let patch = patch_body(self.call, kind)?;
         let key = self.key();
         let renderer = self.renderer(&self.shared.lock())?;
         let written = self.shared.change(|c| {
@@ -273,8 +288,15 @@ impl Resourceful<'_> {
         wanted: &Value,
         write: &mut Write,
     ) -> Result<Written, ApiError> {
-        let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        if replicas < 0 {
+        let custom = self.resource.structural.is_some();
+        let replicas = wanted.pointer("/spec/replicas").unwrap_or(&Value::Null);
+        if !replicas.is_null() && replicas.as_i64().is_none_or(|n| i32::try_from(n).is_err()) {
+            let what = crate::meta::go_kind(replicas);
+            let fault = format!("json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32");
+            return Err(crate::write::invalid_patch(wanted, &fault));
+        }
+        let replicas = replicas.as_i64().unwrap_or(0);
+        if replicas < 0 && !custom {
             let detail = "must be greater than or equal to 0";
             let error = FieldError::invalid("spec.replicas", &replicas.into(), detail);
             let kind = Qualified { group: "autoscaling", name: "Scale" };
@@ -291,9 +313,15 @@ impl Resourceful<'_> {
     }
 
     fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
-        let given = if self.call.body.is_empty() { Value::Null } else { body(self.call)? };
-        let mut options = DeleteOptions::parse(&given)?;
         let query = &self.call.query;
+        // Options come in the body or, without one, in the query.
+        let given = if self.call.body.is_empty() {
+            let dry_run: Vec<_> = query.all("dryRun").collect();
+            if dry_run.is_empty() { Value::Null } else { json!({ "dryRun": dry_run }) }
+        } else {
+            body(self.call)?
+        };
+        let mut options = DeleteOptions::parse(&given)?;
         if options.propagation.is_none() {
             let from_query = json!({ "propagationPolicy": query.get("propagationPolicy") });
             options.propagation = DeleteOptions::parse(&from_query)?.propagation;
@@ -302,7 +330,6 @@ impl Resourceful<'_> {
             let orphan = query.flag("orphanDependents");
             options.propagation = Some(if orphan { Propagation::Orphan } else { Propagation::Background });
         }
-        options.dry_run |= query.get("dryRun") == "All";
         Ok(options)
     }
 
@@ -332,6 +359,48 @@ impl Resourceful<'_> {
         })?;
         Ok(Answer::Bytes(StatusCode::OK, renderer.list(&listing).into(), Vec::new()))
     }
+}
+
+/// The body of a patch: whatever JSON, or for an apply YAML, that is an object or a list of operations.
+fn patch_body(call: &Call, kind: PatchKind) -> Result<Value, ApiError> {
+    let (wanted, fits): (_, fn(&Value) -> bool) = match kind {
+        PatchKind::Json => ("[]handlers.jsonPatchOp", Value::is_array),
+        _ => ("map[string]interface {}", Value::is_object),
+    };
+    let prefix = if kind == PatchKind::Apply { "error decoding YAML: " } else { "error decoding patch: " };
+    let value: Value = if kind == PatchKind::Apply {
+        let parsed = serde_json::from_slice(&call.body).or_else(|_| serde_yaml_ng::from_slice(&call.body));
+        match parsed.map_err(|e| ApiError::bad_request(format!("{prefix}error converting YAML to JSON: yaml: {e}")))? {
+            Value::Null => json!({}),
+            value => value,
+        }
+    } else {
+        serde_json::from_slice(&call.body).map_err(|e| ApiError::bad_request(format!("{prefix}{e}")))?
+    };
+    if fits(&value) {
+        return Ok(value);
+    }
+    let what = crate::meta::go_kind(&value);
+    let decoding = if kind == PatchKind::Apply { "error unmarshaling JSON: while decoding JSON: " } else { "" };
+    Err(ApiError::bad_request(format!("{prefix}{decoding}json: cannot unmarshal {what} into Go value of type {wanted}")))
+}
+
+fn field_manager(name: &str, errors: &mut Vec<FieldError>) {
+    if name.len() > 128 {
+        errors.push(FieldError::too_long("fieldManager", 128));
+    }
+    if let Some((at, bad)) = name.chars().enumerate().find(|(_, c)| c.is_control()) {
+        let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(bad));
+        errors.push(FieldError::invalid_go("fieldManager", name, detail));
+    }
+}
+
+fn dry_run(query: &Query, errors: &mut Vec<FieldError>) -> bool {
+    let given: Vec<_> = query.all("dryRun").collect();
+    if given.iter().any(|value| *value != "All") {
+        errors.push(FieldError::not_supported("dryRun", &json!(given), "\"All\""));
+    }
+    !given.is_empty()
 }
 
 /// Sets a field, making the objects on the way to it.

@@ -6,7 +6,7 @@ use crate::columns::Column;
 use crate::store::{Store, TableId};
 use crate::structural::Structural;
 use serde_json::Value;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use structured_merge::{FieldSet, Path, Schema};
 
 /// What is special about a resource's objects.
@@ -51,6 +51,8 @@ pub(crate) struct Resource {
     pub(crate) behaviour: Behaviour,
     /// apiVersion of the stored objects.
     pub(crate) stored_as: String,
+    /// What answers of a deprecated version warn of.
+    pub(crate) deprecation: Option<String>,
     /// Only of custom resources.
     pub(crate) structural: Option<Arc<Structural>>,
     pub(crate) columns: Vec<Column>,
@@ -82,8 +84,14 @@ impl Resource {
         crate::status::Qualified { group: &self.group, name: &self.kind }
     }
 
-    pub(crate) fn verbs() -> [&'static str; 8] {
-        ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    /// Custom resources have them in an order of their own.
+    pub(crate) fn verbs(&self) -> [&'static str; 8] {
+        match self.behaviour {
+            Behaviour::Custom => {
+                ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+            }
+            _ => ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        }
     }
 }
 
@@ -203,9 +211,6 @@ pub(crate) fn field_set(fields: &[&[&str]]) -> FieldSet {
     set
 }
 
-/// No list keys are known for the small built-in kinds.
-static DEDUCED: LazyLock<Schema> = LazyLock::new(Schema::deduced);
-
 impl Registry {
     /// The built-in resources, with a table each (the two forms of events share one).
     pub(crate) fn new(store: &mut Store) -> Self {
@@ -273,7 +278,9 @@ fn built_in(b: &BuiltIn, table: TableId) -> Resource {
     let deployment = b.behaviour == Behaviour::Deployment;
     let (main, status): (&[&[&str]], &[&[&str]]) = match b.behaviour {
         Behaviour::Deployment => (&[&["status"]], &[&["spec"], &["metadata", "labels"]]),
-        Behaviour::Namespace | Behaviour::Definition => (&[&["status"]], &[&["spec"]]),
+        // What the strategy of namespaces sets itself, nobody owns.
+        Behaviour::Namespace => (&[&["status"], &["spec"]], &[&["spec"]]),
+        Behaviour::Definition => (&[&["status"]], &[&["spec"]]),
         _ => (&[], &[]),
     };
     Resource {
@@ -299,12 +306,13 @@ fn built_in(b: &BuiltIn, table: TableId) -> Resource {
             _ if b.group.is_empty() => version,
             _ => format!("{}/v1", b.group),
         },
+        deprecation: None,
         structural: None,
         columns: crate::columns::built_in(b.behaviour),
         merge: match b.behaviour {
             Behaviour::Deployment => Schema::deployment().clone(),
-            Behaviour::CoreEvent | Behaviour::NewEvent => crate::events::schema(),
-            _ => DEDUCED.clone(),
+            Behaviour::NewEvent => crate::events::schema(true),
+            _ => Schema::small(b.kind).cloned().unwrap_or_else(Schema::deduced),
         },
         resets: Resets { main: field_set(main), status: field_set(status) },
     }

@@ -110,6 +110,11 @@ impl Query {
         self.0.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v.as_str()).unwrap_or_default()
     }
 
+    /// All values of a key.
+    pub(crate) fn all(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
     pub(crate) fn has(&self, key: &str) -> bool {
         self.0.iter().any(|(k, _)| k == key)
     }
@@ -118,12 +123,25 @@ impl Query {
         matches!(self.get(key), "true" | "1" | "True" | "TRUE" | "t" | "T")
     }
 
-    /// A number, `None` where there is none.
+    /// A number, `None` where there is none or a negative one.
     pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, ApiError> {
         match self.get(key) {
             "" => Ok(None),
+            text => match text.parse::<i64>() {
+                Ok(number) => Ok(u64::try_from(number).ok()),
+                Err(_) => Err(ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
+            },
+        }
+    }
+
+    /// A resource version, `None` where there is none.
+    pub(crate) fn version(&self, key: &str) -> Result<Option<u64>, ApiError> {
+        match self.get(key) {
+            "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax ({key})"))
+                ApiError::bad_request(format!(
+                    "invalid resource version: {key}: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+                ))
             }),
         }
     }
@@ -172,13 +190,21 @@ pub(crate) fn accept(header: &str) -> Result<Accepted, ApiError> {
                     _ => {}
                 }
             }
-            // Older versions of a form are not served, what follows in the header may be.
-            if matches!(accepted.version.as_str(), "" | "v1" | "v2") {
+            // Forms and versions of forms that are not served are passed over: what follows may be.
+            let served = match accepted.profile.as_str() {
+                "" => true,
+                "Table" | "PartialObjectMetadata" | "PartialObjectMetadataList" => {
+                    matches!(accepted.version.as_str(), "" | "v1") && matches!(accepted.group.as_str(), "" | "meta.k8s.io")
+                }
+                "APIGroupDiscoveryList" => accepted.version == "v2",
+                _ => false,
+            };
+            if served {
                 return Ok(accepted);
             }
         }
     }
-    Err(ApiError::not_acceptable("application/json"))
+    Err(ApiError::not_acceptable())
 }
 
 impl Accepted {
@@ -189,10 +215,15 @@ impl Accepted {
             "Table" => Ok(Form::Table(match query.get("includeObject") {
                 "None" => Include::Nothing,
                 "Object" => Include::Object,
-                _ => Include::Metadata,
+                "Metadata" | "" => Include::Metadata,
+                other => {
+                    return Err(ApiError::bad_request(format!(
+                        "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                    )));
+                }
             })),
             "PartialObjectMetadata" | "PartialObjectMetadataList" => Ok(Form::Metadata),
-            _ => Err(ApiError::not_acceptable("application/json")),
+            _ => Err(ApiError::not_acceptable()),
         }
     }
 }

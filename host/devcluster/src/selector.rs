@@ -12,6 +12,8 @@ enum Test {
     NotIn(Vec<String>),
     Exists,
     Absent,
+    Above(i64),
+    Below(i64),
 }
 
 /// All requirements must hold.
@@ -19,21 +21,9 @@ enum Test {
 pub(crate) struct LabelSelector(Vec<(String, Test)>);
 
 impl LabelSelector {
-    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`.
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
-        let mut requirements = Vec::new();
-        for part in split_outside_parentheses(text) {
-            let part = part.trim();
-            if part.is_empty() {
-                continue;
-            }
-            requirements.push(requirement(part).ok_or_else(|| {
-                ApiError::bad_request(format!(
-                    "unable to parse requirement: found '{part}', expected: a label selector"
-                ))
-            })?);
-        }
-        Ok(Self(requirements))
+        Parser::new(text).all().map(Self).map_err(ApiError::bad_request)
     }
 
     /// The selector of a `metav1.LabelSelector` value.
@@ -70,6 +60,8 @@ impl LabelSelector {
                 Test::NotIn(values) => value.is_none_or(|v| values.iter().all(|w| w != v)),
                 Test::Exists => value.is_some(),
                 Test::Absent => value.is_none(),
+                Test::Above(limit) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *limit),
+                Test::Below(limit) => value.and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *limit),
             }
         })
     }
@@ -89,6 +81,8 @@ impl std::fmt::Display for LabelSelector {
                 Test::NotIn(values) => format!("{key} notin ({})", values.join(",")),
                 Test::Exists => key.clone(),
                 Test::Absent => format!("!{key}"),
+                Test::Above(limit) => format!("{key}>{limit}"),
+                Test::Below(limit) => format!("{key}<{limit}"),
             })
             .collect();
         parts.sort();
@@ -96,47 +90,162 @@ impl std::fmt::Display for LabelSelector {
     }
 }
 
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let mut depth = 0_u32;
-    text.split(move |c| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-    .collect()
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    /// A name, a value, or one of the words `in` and `notin`.
+    Word(&'a str),
+    /// One of `= == != ! ( ) , > <`.
+    Symbol(&'a str),
+    End,
 }
 
-fn requirement(part: &str) -> Option<(String, Test)> {
-    if let Some(key) = part.strip_prefix('!') {
-        return label_key(key).map(|key| (key, Test::Absent));
+impl Token<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Word(text) | Self::Symbol(text) => text,
+            Self::End => "",
+        }
     }
-    if let Some((left, right)) = part.split_once('(') {
-        let values: Vec<String> = right.strip_suffix(')')?.split(',').map(|v| v.trim().to_owned()).collect();
-        let (key, operator) = left.trim().rsplit_once(char::is_whitespace)?;
-        let key = label_key(key)?;
-        return match operator {
-            "in" => Some((key, Test::In(values))),
-            "notin" => Some((key, Test::NotIn(values))),
-            _ => None,
+}
+
+/// The server's parser, with its texts.
+struct Parser<'a> {
+    tokens: Vec<Token<'a>>,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        let special = |c: char| "=!(),><".contains(c);
+        let mut tokens = Vec::new();
+        let mut rest = text.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let length = if !special(first) {
+                rest.find(|c: char| special(c) || c.is_whitespace()).unwrap_or(rest.len())
+            } else if rest.starts_with("==") || rest.starts_with("!=") {
+                2
+            } else {
+                1
+            };
+            let (token, after) = rest.split_at(length);
+            tokens.push(if special(first) { Token::Symbol(token) } else { Token::Word(token) });
+            rest = after.trim_start();
+        }
+        Self { tokens, at: 0 }
+    }
+
+    fn peek(&self) -> Token<'a> {
+        self.tokens.get(self.at).cloned().unwrap_or(Token::End)
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn all(mut self) -> Result<Vec<(String, Test)>, String> {
+        let mut requirements = Vec::new();
+        loop {
+            match self.peek() {
+                Token::Word(_) | Token::Symbol("!") => {
+                    let one = self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))?;
+                    requirements.push(one);
+                    match self.next() {
+                        Token::End => return Ok(requirements),
+                        Token::Symbol(",") if !matches!(self.peek(), Token::Word(_) | Token::Symbol("!")) => {
+                            return Err(format!("found '{}', expected: identifier after ','", self.peek().text()));
+                        }
+                        Token::Symbol(",") => {}
+                        other => {
+                            return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+                        }
+                    }
+                }
+                Token::End => return Ok(requirements),
+                other => {
+                    let found = other.text();
+                    return Err(format!("found '{found}', expected: !, identifier, or 'end of string'"));
+                }
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<(String, Test), String> {
+        let mut token = self.next();
+        let negated = token == Token::Symbol("!");
+        if negated {
+            token = self.next();
+        }
+        let Token::Word(key) = token else {
+            return Err(format!("found '{}', expected: identifier", token.text()));
         };
+        if let Some(fault) = crate::meta::qualified_name(key).first() {
+            return Err(format!("<nil>: Invalid value: {key:?}: {fault}"));
+        }
+        let key = key.to_owned();
+        if negated {
+            return Ok((key, Test::Absent));
+        }
+        if matches!(self.peek(), Token::End | Token::Symbol(",")) {
+            return Ok((key, Test::Exists));
+        }
+        let operator = self.next();
+        let test = match operator.text() {
+            "in" => Test::In(self.values()?),
+            "notin" => Test::NotIn(self.values()?),
+            "=" | "==" => Test::In(vec![self.value()?]),
+            "!=" => Test::NotIn(vec![self.value()?]),
+            ">" => Test::Above(self.number()?),
+            "<" => Test::Below(self.number()?),
+            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+        };
+        Ok((key, test))
     }
-    for (operator, negative) in [("!=", true), ("==", false), ("=", false)] {
-        if let Some((key, value)) = part.split_once(operator) {
-            let values = vec![value.trim().to_owned()];
-            return label_key(key)
-                .map(|key| (key, if negative { Test::NotIn(values) } else { Test::In(values) }));
+
+    fn value(&mut self) -> Result<String, String> {
+        match self.peek() {
+            Token::End | Token::Symbol(",") => Ok(String::new()),
+            Token::Word(value) => {
+                self.at += 1;
+                Ok(value.to_owned())
+            }
+            Token::Symbol(other) => Err(format!("found '{other}', expected: identifier")),
         }
     }
-    label_key(part).map(|key| (key, Test::Exists))
-}
 
-fn label_key(text: &str) -> Option<String> {
-    let key = text.trim();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    (!key.is_empty() && key.chars().all(allowed)).then(|| key.to_owned())
+    fn number(&mut self) -> Result<i64, String> {
+        let value = self.value()?;
+        let fault = "for 'Gt', 'Lt' operators, the value must be an integer";
+        value.parse().map_err(|_| format!("values[0]: Invalid value: {value:?}: {fault}"))
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        let open = self.next();
+        if open != Token::Symbol("(") {
+            return Err(format!("found '{}' expected: '('", open.text()));
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.next() {
+                Token::Word(value) => {
+                    values.push(value.to_owned());
+                    match self.next() {
+                        Token::Symbol(",") => {}
+                        Token::Symbol(")") => return Ok(values),
+                        other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+                    }
+                }
+                // An empty value.
+                Token::Symbol(")") => {
+                    values.push(String::new());
+                    return Ok(values);
+                }
+                Token::Symbol(",") => values.push(String::new()),
+                other => return Err(format!("found '{}', expected: ',', or identifier", other.text())),
+            }
+        }
+    }
 }
 
 /// `field=value` and `field!=value`, all of which must hold.
@@ -150,9 +259,12 @@ impl FieldSelector {
             let found =
                 ["!=", "==", "="].iter().find_map(|op| part.split_once(op).map(|(f, v)| (f, v, *op != "!=")));
             let (field, value, equal) = found.ok_or_else(|| {
-                ApiError::bad_request(format!("invalid selector: {text:?}; can't understand {part:?}"))
+                ApiError::bad_request(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
-            terms.push((field.to_owned(), value.to_owned(), equal));
+            // A term of nothing says nothing.
+            if !(field.is_empty() && value.is_empty()) {
+                terms.push((field.to_owned(), value.to_owned(), equal));
+            }
         }
         Ok(Self(terms))
     }
@@ -213,10 +325,19 @@ mod tests {
             ("!c", true),
             ("!a", false),
             ("c", false),
+            ("b>1", true),
+            ("b<2", false),
         ] {
             assert_eq!(LabelSelector::parse(text).unwrap().matches(&labels), expected, "{text}");
         }
-        assert!(LabelSelector::parse("a in 1").is_err());
+        for (text, fault) in [
+            ("a in 1", "unable to parse requirement: found '1' expected: '('"),
+            ("a=1 b", "found 'b', expected: ',' or 'end of string'"),
+            ("a,", "found '', expected: identifier after ','"),
+            ("=a", "found '=', expected: !, identifier, or 'end of string'"),
+        ] {
+            assert_eq!(LabelSelector::parse(text).unwrap_err().message, fault);
+        }
     }
 
     #[test]

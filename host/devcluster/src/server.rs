@@ -207,6 +207,7 @@ fn answer(shared: &Arc<Shared>, route: &Route, call: &Call, host: &str) -> Resul
 
 fn respond(outcome: Result<Answer, ApiError>) -> Response {
     let mut media = header::HeaderValue::from_static("application/json");
+    let retry_after = outcome.as_ref().err().and_then(ApiError::retry_after);
     let (status, body, warnings) = match outcome {
         Ok(Answer::Bytes(status, bytes, warnings)) => (status, Body::from(bytes), warnings),
         Ok(Answer::Typed(typed, bytes)) => {
@@ -232,6 +233,9 @@ fn respond(outcome: Result<Answer, ApiError>) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, media);
     headers.insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
+    if let Some(seconds) = retry_after {
+        headers.insert(header::RETRY_AFTER, seconds.into());
+    }
     for warning in warnings {
         let text = format!("299 - {warning:?}");
         if let Ok(value) = header::HeaderValue::from_str(&text) {

@@ -38,7 +38,10 @@ impl ApiError {
     }
 
     fn about(mut self, resource: Qualified<'_>, name: &str) -> Self {
-        let mut details = json!({ "kind": resource.name });
+        let mut details = json!({});
+        if !resource.name.is_empty() {
+            details["kind"] = resource.name.into();
+        }
         if !name.is_empty() {
             details["name"] = name.into();
         }
@@ -156,7 +159,7 @@ impl ApiError {
 
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
         let mut error =
-            Self::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"))
+            Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"))
                 .causes(vec![
                     json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }),
                 ]);
@@ -170,13 +173,41 @@ impl ApiError {
         Self::method_not_allowed_because("the server does not allow this method on the requested resource")
     }
 
-    pub(crate) fn method_not_allowed_because(why: &str) -> Self {
-        Self::new(405, "MethodNotAllowed", why)
+    fn method_not_allowed_because(why: &str) -> Self {
+        let mut error = Self::new(405, "MethodNotAllowed", why);
+        error.details = Some(json!({}));
+        error
     }
 
-    pub(crate) fn not_acceptable(accepted: &str) -> Self {
-        let text = format!("only the following media types are accepted: {accepted}");
-        Self::new(406, "NotAcceptable", text)
+    /// What a server answers for a path below a version that it serves.
+    pub(crate) fn no_such_resource() -> Self {
+        let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
+        error.details = Some(json!({}));
+        error
+    }
+
+    /// What the router answers for a patch of a type that no handler takes.
+    pub(crate) fn unrouted_media() -> Self {
+        let mut error = Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        error.details = Some(json!({}));
+        error
+    }
+
+    /// A name is neither in the body nor to be made up.
+    pub(crate) fn unnamed(on_url: &str) -> Self {
+        Self::bad_request(format!(
+            "the name of the object ({on_url} based on URL) was undeterminable: name must be provided"
+        ))
+    }
+
+    pub(crate) fn other_namespace() -> Self {
+        Self::bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    }
+
+    /// Names what the real server accepts, of which this one speaks JSON only.
+    pub(crate) fn not_acceptable() -> Self {
+        let accepted = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
     }
 
     pub(crate) fn unsupported_media(accepted: &str) -> Self {
@@ -201,6 +232,11 @@ impl ApiError {
     /// 500 whose text is that of an error inside the server.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
+    }
+
+    /// Seconds after which the client may ask again.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
 
     /// The body of the answer.
@@ -302,6 +338,25 @@ impl FieldError {
 
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
         Self::with(FieldErrorKind::Invalid, field, value, detail)
+    }
+
+    /// A value that is none of `values` (quoted, with commas).
+    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, values: &str) -> Self {
+        Self::with(FieldErrorKind::NotSupported, field, value, format!("supported values: {values}"))
+    }
+
+    /// A text with characters that Go prints in its own way.
+    pub(crate) fn invalid_go(field: &str, value: &str, detail: impl Into<String>) -> Self {
+        let mut quoted = String::from("\"");
+        for c in value.chars() {
+            match c {
+                '\u{7}' => quoted.push_str("\\a"),
+                c if c.is_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
+                c => quoted.push(c),
+            }
+        }
+        quoted.push('"');
+        Self { kind: FieldErrorKind::Invalid, field: field.to_owned(), value: quoted, detail: detail.into() }
     }
 
     pub(crate) fn with(

@@ -274,6 +274,17 @@ impl Store {
         object
     }
 
+    /// Rewrites the objects of a table where they are, as if they had always been so.
+    pub(crate) fn rewrite(&mut self, id: TableId, change: impl Fn(&mut Value)) {
+        for object in self.table_mut(id).objects.values_mut() {
+            let mut value = object.value.clone();
+            change(&mut value);
+            if value != object.value {
+                *object = Arc::new(Object::new(value, object.version));
+            }
+        }
+    }
+
     /// Removes an object; the answer carries the version of the deletion.
     pub(crate) fn remove(&mut self, id: TableId, key: &Key) -> Option<Arc<Object>> {
         let before = self.table_mut(id).objects.remove(key)?;

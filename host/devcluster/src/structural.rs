@@ -9,25 +9,32 @@ use crate::status::{FieldError, FieldErrorKind};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
+use structured_merge::Schema;
 
 /// One version's `openAPIV3Schema`, ready to use.
 #[derive(Debug)]
 pub(crate) struct Structural {
     pub(crate) schema: Value,
     validator: jsonschema::Validator,
+    /// `specReplicasPath` of the scale subresource.
+    replicas: Option<String>,
 }
+
+/// Formats that the server checks; of others it takes any text.
+const FORMATS: [&str; 8] = ["date", "date-time", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"];
 
 impl Structural {
     /// Errors with the schema's fault.
-    pub(crate) fn new(schema: &Value) -> Result<Self, String> {
+    pub(crate) fn new(schema: &Value, scale: Option<&Value>) -> Result<Self, String> {
         let mut plain = schema.clone();
-        to_draft4(&mut plain);
+        to_draft7(&mut plain);
         let validator = jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft4)
-            .should_validate_formats(false)
+            .with_draft(jsonschema::Draft::Draft7)
+            .should_validate_formats(true)
             .build(&plain)
             .map_err(|error| error.to_string())?;
-        Ok(Self { schema: schema.clone(), validator })
+        let replicas = scale.map(|scale| crate::resource::text(scale, "/specReplicasPath").to_owned());
+        Ok(Self { schema: schema.clone(), validator, replicas })
     }
 
     /// Removes what the schema does not declare and says what that was (`spec.x`).
@@ -53,12 +60,125 @@ impl Structural {
     /// What is wrong with an object. With `old`, faults of values that did not change are let pass
     /// (KEP-4008, validation ratcheting).
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let errors = self.validator.iter_errors(object);
-        let fresh = errors.filter(|error| {
-            let at = error.instance_path().as_str();
-            old.is_none_or(|old| old.pointer(at) != object.pointer(at))
-        });
-        fresh.map(|error| field_error(&error)).collect()
+        let unchanged =
+            |at: &str| old.is_some_and(|old| old.pointer(at) == object.pointer(at));
+        let mut texts: Vec<String> = Vec::new();
+        let mut found: Vec<FieldError> = self
+            .validator
+            .iter_errors(object)
+            .filter(|error| !unchanged(error.instance_path().as_str()))
+            .filter(|error| {
+                // Of a text only the first fault is told: its length, then its pattern.
+                let text = matches!(
+                    error.kind(),
+                    ValidationErrorKind::MaxLength { .. }
+                        | ValidationErrorKind::MinLength { .. }
+                        | ValidationErrorKind::Pattern { .. }
+                );
+                let at = error.instance_path().as_str().to_owned();
+                let told = text && texts.contains(&at);
+                if text {
+                    texts.push(at);
+                }
+                !told
+            })
+            .map(|error| field_error(&error))
+            .collect();
+        further(object, &self.schema, "", "", &unchanged, &mut found);
+        found.extend(self.replicas.as_deref().and_then(|path| unreadable_replicas(object, path)));
+        found
+    }
+}
+
+/// What the scale subresource could not read, which the server refuses whatever the schema says: a null too.
+fn unreadable_replicas(object: &Value, path: &str) -> Option<FieldError> {
+    let value = object.pointer(&crate::resource::pointer(path))?;
+    let zero = Value::from(0);
+    let (value, detail) = match value {
+        Value::Null => (&zero, format!("{path} accessor error: <nil> is of the type <nil>, expected int64")),
+        Value::String(text) => {
+            (&zero, format!("{path} accessor error: {text} is of the type string, expected int64"))
+        }
+        Value::Number(number) if number.as_i64().is_some_and(|n| n < 0) => {
+            (value, "should be a non-negative integer".to_owned())
+        }
+        _ => return None,
+    };
+    Some(FieldError::invalid(path, value, detail))
+}
+
+/// What JSON schema does not say: distinct items, embedded resources, integers of 32 bits.
+fn further(
+    value: &Value,
+    schema: &Value,
+    path: &str,
+    pointer: &str,
+    unchanged: &dyn Fn(&str) -> bool,
+    errors: &mut Vec<FieldError>,
+) {
+    if pointer.is_empty() || !unchanged(pointer) {
+        own_faults(value, schema, path, errors);
+    }
+    match value {
+        Value::Object(fields) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let additional = schema.get("additionalProperties").filter(|a| a.is_object());
+            for (name, value) in fields {
+                if let Some(schema) = properties.and_then(|p| p.get(name)).or(additional) {
+                    let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+                    further(value, schema, &below, &pointer, unchanged, errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                for (index, item) in items.iter().enumerate() {
+                    further(item, schema, &format!("{path}[{index}]"), &format!("{pointer}/{index}"), unchanged, errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn own_faults(value: &Value, schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) && value.is_object() {
+        for field in ["apiVersion", "kind"] {
+            if crate::resource::text(value, &format!("/{field}")).is_empty() {
+                errors.push(FieldError::required(format!("{path}.{field}"), ""));
+            }
+        }
+    }
+    if schema.get("format").and_then(Value::as_str) == Some("int32")
+        && value.as_i64().is_some_and(|n| i32::try_from(n).is_err())
+    {
+        let detail = format!("Checked value must be of type integer with format int32 in {path}");
+        errors.push(FieldError::invalid("<nil>", &"".into(), detail));
+    }
+    let Some(items) = value.as_array() else { return };
+    let keys: Option<Vec<&str>> = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        Some("set") => None,
+        Some("map") => {
+            let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+            Some(keys.into_iter().flatten().filter_map(Value::as_str).collect())
+        }
+        _ => return,
+    };
+    let mut seen: Vec<Value> = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let identity = match (&keys, item) {
+            (None, item) => item.clone(),
+            (Some(keys), Value::Object(fields)) => {
+                keys.iter().filter_map(|k| Some(((*k).to_owned(), fields.get(*k)?.clone()))).collect::<Map<_, _>>().into()
+            }
+            _ => continue,
+        };
+        if seen.contains(&identity) {
+            errors.push(FieldError::with(FieldErrorKind::Duplicate, format!("{path}[{index}]"), &identity, ""));
+        } else {
+            seen.push(identity);
+        }
     }
 }
 
@@ -67,19 +187,19 @@ fn prune(value: &mut Value, schema: &Value, path: &str, gone: &mut Vec<String>) 
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
             let additional = schema.get("additionalProperties").filter(|a| a.is_object());
-            if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true))
-                && properties.is_none()
-            {
-                return;
-            }
+            let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
             let preserve = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
                 || schema.get("additionalProperties") == Some(&Value::Bool(true));
             fields.retain(|name, value| {
                 let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                if embedded && name == "metadata" {
+                    crate::admit::prune(value, Schema::metadata(), &below, gone);
+                    return true;
+                }
                 if let Some(schema) = properties.and_then(|p| p.get(name)).or(additional) {
                     prune(value, schema, &below, gone);
                     true
-                } else if preserve {
+                } else if preserve || (embedded && matches!(name.as_str(), "apiVersion" | "kind")) {
                     true
                 } else {
                     gone.push(below);
@@ -103,7 +223,7 @@ fn default(value: &mut Value, schema: &Value) {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, schema) in properties.into_iter().flatten() {
-                if !is_nullable(schema) && fields.get(name).is_some_and(Value::is_null) {
+                if !takes_null(schema) && fields.get(name).is_some_and(Value::is_null) {
                     fields.remove(name);
                 }
                 if let Some(filling) = schema.get("default")
@@ -117,10 +237,12 @@ fn default(value: &mut Value, schema: &Value) {
             }
             let additional = schema.get("additionalProperties").filter(|a| a.is_object());
             if let Some(additional) = additional {
-                let declared = |name: &str| properties.is_some_and(|p| p.contains_key(name));
-                fields.retain(|name, value| declared(name) || is_nullable(additional) || !value.is_null());
-                for (_, value) in fields.iter_mut().filter(|(name, _)| !declared(name)) {
-                    default(value, additional);
+                let declared = |name: &String| properties.is_some_and(|p| p.contains_key(name));
+                fields.retain(|name, v| declared(name) || !v.is_null() || takes_null(additional));
+                for (name, value) in fields.iter_mut() {
+                    if properties.is_none_or(|p| !p.contains_key(name)) {
+                        default(value, additional);
+                    }
                 }
             }
         }
@@ -135,12 +257,14 @@ fn default(value: &mut Value, schema: &Value) {
     }
 }
 
-fn is_nullable(schema: &Value) -> bool {
+/// Whether a null is a value here: where it is declared, and where nothing is.
+fn takes_null(schema: &Value) -> bool {
     schema.get("nullable") == Some(&Value::Bool(true))
+        || (schema.get("type").is_none() && schema.get("x-kubernetes-int-or-string").is_none())
 }
 
-/// Kubernetes' dialect (OpenAPI 3.0 with extensions) as plain JSON schema of draft 4.
-fn to_draft4(schema: &mut Value) {
+/// Kubernetes' dialect (OpenAPI 3.0 with extensions) as plain JSON schema of draft 7.
+fn to_draft7(schema: &mut Value) {
     let Value::Object(fields) = schema else { return };
     let is_true = |fields: &Map<String, Value>, name: &str| fields.get(name) == Some(&Value::Bool(true));
     if is_true(fields, "x-kubernetes-int-or-string") {
@@ -157,23 +281,35 @@ fn to_draft4(schema: &mut Value) {
             values.push(Value::Null);
         }
     }
+    for (flag, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        if is_true(fields, flag)
+            && let Some(limit) = fields.remove(limit)
+        {
+            fields.insert(flag.to_owned(), limit);
+        } else {
+            fields.remove(flag);
+        }
+    }
+    if fields.get("format").and_then(Value::as_str).is_some_and(|f| !FORMATS.contains(&f)) {
+        fields.remove("format");
+    }
     fields.retain(|name, _| {
         !name.starts_with("x-kubernetes-")
             && !matches!(name.as_str(), "nullable" | "example" | "externalDocs" | "default")
     });
     for holder in ["properties", "patternProperties", "definitions"] {
         for (_, schema) in fields.get_mut(holder).and_then(Value::as_object_mut).into_iter().flatten() {
-            to_draft4(schema);
+            to_draft7(schema);
         }
     }
     for holder in ["items", "additionalProperties", "not"] {
         if let Some(schema) = fields.get_mut(holder) {
-            to_draft4(schema);
+            to_draft7(schema);
         }
     }
     for holder in ["allOf", "anyOf", "oneOf"] {
         for schema in fields.get_mut(holder).and_then(Value::as_array_mut).into_iter().flatten() {
-            to_draft4(schema);
+            to_draft7(schema);
         }
     }
 }
@@ -219,7 +355,10 @@ fn field_error(error: &jsonschema::ValidationError<'_>) -> FieldError {
         ValidationErrorKind::Type { kind } => {
             let wanted = match kind {
                 TypeKind::Single(one) => one.to_string(),
-                TypeKind::Multiple(many) => many.iter().next().map(|t| t.to_string()).unwrap_or_default(),
+                TypeKind::Multiple(many) => {
+                    let names = many.iter().map(|t| t.to_string()).filter(|t| t != "null");
+                    names.collect::<Vec<_>>().join(",")
+                }
             };
             let found = type_name(value);
             let detail = body(format!("must be of type {wanted}: {found:?}"));
@@ -237,7 +376,12 @@ fn field_error(error: &jsonschema::ValidationError<'_>) -> FieldError {
             return FieldError::with(FieldErrorKind::TooMany, path, &count.into(), detail);
         }
         ValidationErrorKind::MinLength { limit } => body(format!("should be at least {limit} chars long")),
-        ValidationErrorKind::MinItems { limit } => body(format!("should have at least {limit} items")),
+        ValidationErrorKind::MinItems { limit } => {
+            let count = value.as_array().map_or(0, Vec::len);
+            let detail = body(format!("should have at least {limit} items"));
+            return FieldError::invalid(path.clone(), &count.into(), detail);
+        }
+        ValidationErrorKind::Format { format } => body(format!("must be of type {format}: {value}")),
         ValidationErrorKind::MinProperties { limit } => {
             body(format!("should have at least {limit} properties"))
         }
@@ -250,7 +394,7 @@ fn field_error(error: &jsonschema::ValidationError<'_>) -> FieldError {
         ValidationErrorKind::ExclusiveMaximum { limit } => body(format!("should be less than {limit}")),
         ValidationErrorKind::Minimum { limit } => body(format!("should be greater than or equal to {limit}")),
         ValidationErrorKind::ExclusiveMinimum { limit } => body(format!("should be greater than {limit}")),
-        ValidationErrorKind::MultipleOf { .. } => body(format!("should be a multiple of {error}")),
+        ValidationErrorKind::MultipleOf { multiple_of } => body(format!("should be a multiple of {multiple_of}")),
         ValidationErrorKind::Pattern { pattern } => body(format!("should match '{pattern}'")),
         ValidationErrorKind::UniqueItems => body("shouldn't contain duplicates".to_owned()),
         other => body(format!("must validate the schema ({})", other.keyword())),
@@ -277,7 +421,7 @@ mod tests {
                     "port": { "x-kubernetes-int-or-string": true },
                 },
             } },
-        }))
+        }), None)
         .unwrap()
     }
 

@@ -46,20 +46,29 @@ pub(crate) struct Watcher {
 }
 
 fn check_options(query: &Query) -> Result<(), ApiError> {
+    let field = "resourceVersionMatch";
     let initial = query.has("sendInitialEvents");
-    let matching = query.get("resourceVersionMatch");
-    let error = if initial && matching != "NotOlderThan" {
+    let matching = query.get(field);
+    let mut errors = Vec::new();
+    if initial && matching != "NotOlderThan" {
         let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-        FieldError::forbidden("resourceVersionMatch", detail)
+        errors.push(FieldError::forbidden(field, detail));
+        if !matching.is_empty() {
+            errors.push(FieldError::not_supported(field, &matching.into(), "\"NotOlderThan\""));
+        }
     } else if !initial && !matching.is_empty() {
-        FieldError::forbidden(
-            "resourceVersionMatch",
+        errors.push(FieldError::forbidden(
+            field,
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        )
-    } else {
+        ));
+    }
+    if !query.get("continue").is_empty() {
+        errors.push(FieldError::forbidden("continue", "continue is forbidden for watch"));
+    }
+    if errors.is_empty() {
         return Ok(());
-    };
-    Err(ApiError::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &[error]))
+    }
+    Err(ApiError::invalid(Qualified { group: "meta.k8s.io", name: "ListOptions" }, "", &errors))
 }
 
 impl Watcher {
@@ -73,7 +82,8 @@ impl Watcher {
     ) -> Result<Self, ApiError> {
         check_options(query)?;
         let timeout = query.number("timeoutSeconds")?.filter(|n| *n > 0);
-        let version = query.number("resourceVersion")?.unwrap_or(0);
+        let version = query.version("resourceVersion")?.unwrap_or(0);
+        // From nothing or from any version a watch begins with what there is, and says when that is over.
         let initial =
             if query.has("sendInitialEvents") { query.flag("sendInitialEvents") } else { version == 0 };
         let cluster = shared.lock();
@@ -94,7 +104,10 @@ impl Watcher {
             selection,
         };
         let current = cluster.store.version();
-        if initial {
+        if initial && version > current {
+            drop(cluster);
+            watcher.fail(&ApiError::too_large_version(version, current));
+        } else if initial {
             watcher.place = cluster.store.place_after(table, current).unwrap_or(0);
             let namespace = Some(watcher.selection.namespace.clone()).filter(|n| !n.is_empty());
             let range = cluster.store.range(table, namespace.as_deref(), None);
@@ -106,7 +119,7 @@ impl Watcher {
             for object in found {
                 watcher.push("ADDED", &object);
             }
-            if watcher.bookmarks && query.flag("sendInitialEvents") {
+            if watcher.bookmarks {
                 watcher.push_bookmark(current, true);
             }
         } else if let Some(place) =
@@ -136,13 +149,18 @@ impl Watcher {
     }
 
     fn push_bookmark(&mut self, version: u64, initial_end: bool) {
-        let bookmark = self.renderer.bookmark(version, initial_end).to_string();
+        let bookmark = self.renderer.bookmark(version, initial_end, self.headers).to_string();
+        self.headers = false;
         self.lines.push_back(watch_line("BOOKMARK", bookmark.as_bytes()));
     }
 
     /// Ends the watch with an error in the stream.
     fn expire(&mut self, message: &str) {
-        let status = ApiError::expired(message).to_status().to_string();
+        self.fail(&ApiError::expired(message));
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        let status = error.to_status().to_string();
         self.lines.push_back(watch_line("ERROR", status.as_bytes()));
         self.over = true;
     }

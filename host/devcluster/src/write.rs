@@ -13,7 +13,7 @@ use crate::store::{Key, Object};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
-use structured_merge::{ManagedFields, Request, update};
+use structured_merge::{ManagedFields, Path, Request, update};
 
 /// `fieldValidation`: what becomes of fields that nobody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) enum FieldValidation {
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) manager: String,
+    /// Version in which the request speaks; empty for that in which objects are stored.
+    pub(crate) api_version: String,
     pub(crate) endpoint: Endpoint,
     pub(crate) dry_run: bool,
     pub(crate) force: bool,
@@ -49,6 +51,22 @@ pub(crate) enum Ownership {
     Applied(Vec<ManagedFields>),
 }
 
+/// A patch may not make another kind of an object.
+fn check_patched_kind(resource: &Resource, patched: &Value) -> Result<(), ApiError> {
+    if resource.behaviour == Behaviour::Custom {
+        if text(patched, "/kind").is_empty() {
+            return Err(invalid_patch(patched, &format!("Object 'Kind' is missing in '{patched}'")));
+        }
+        return other_kind(resource, patched).map_or(Ok(()), Err);
+    }
+    let (version, kind) = (text(patched, "/apiVersion"), text(patched, "/kind"));
+    let absent = version.is_empty() && kind.is_empty();
+    if absent || (version == resource.api_version() && kind == resource.kind) {
+        return Ok(());
+    }
+    Err(invalid_patch(patched, &format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")))
+}
+
 pub(crate) fn invalid_patch(patched: &Value, fault: &str) -> ApiError {
     let error = FieldError::invalid("patch", &patched.to_string().into(), fault);
     ApiError::invalid(Qualified { group: "", name: "" }, "", &[error])
@@ -59,6 +77,7 @@ impl Write {
     pub(crate) fn internal(manager: &str, endpoint: Endpoint) -> Self {
         Self {
             manager: manager.to_owned(),
+            api_version: String::new(),
             endpoint,
             dry_run: false,
             force: false,
@@ -84,21 +103,26 @@ impl Write {
 
 /// Checks `apiVersion` and `kind` of a body, and brings it into the form in which it is stored.
 fn recognise(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
+    let custom = resource.behaviour == Behaviour::Custom;
     let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
     let expected = resource.api_version();
-    if kind.is_empty() {
-        let fault = format!("Object 'Kind' is missing in '{object}'");
+    if !custom && version.is_empty() && kind.is_empty() {
+        // A typed server knows what must have been meant.
+        object["apiVersion"] = expected.into();
+        object["kind"] = resource.kind.as_str().into();
+    } else if kind.is_empty() {
         let kind = &resource.kind;
         return Err(ApiError::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {fault}"
+            "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{object}' ({object})"
         )));
-    }
-    if version != expected {
+    } else if version != expected {
         return Err(ApiError::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({expected})"
         )));
-    }
-    if kind != resource.kind {
+    } else if kind != resource.kind {
+        if custom {
+            return Err(other_kind(resource, object).unwrap_or_else(ApiError::unprocessable));
+        }
         return Err(ApiError::bad_request(format!(
             "{kind} in version {:?} cannot be handled as a {}: no kind {kind:?} is registered for version {version:?}",
             resource.version, resource.kind
@@ -109,6 +133,24 @@ fn recognise(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
     }
     to_stored(resource, object);
     Ok(())
+}
+
+/// What is said of a custom resource whose `apiVersion` or `kind` are not those of its resource.
+fn other_kind(resource: &Resource, object: &Value) -> Option<ApiError> {
+    let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+    let expected = resource.api_version();
+    let mut errors = Vec::new();
+    if version != expected {
+        let detail = format!("must be {expected}");
+        errors.push(FieldError::invalid("apiVersion", &version.into(), detail));
+    }
+    if kind != resource.kind {
+        let detail = format!("must be {}", resource.kind);
+        errors.push(FieldError::invalid("kind", &kind.into(), detail));
+    }
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let kind = Qualified { group: if version == expected { &resource.group } else { group }, name: kind };
+    (!errors.is_empty()).then(|| ApiError::invalid(kind, text(object, "/metadata/name"), &errors))
 }
 
 pub(crate) fn to_stored(resource: &Resource, object: &mut Value) {
@@ -169,9 +211,7 @@ impl Cluster {
         let own = text(&object, "/metadata/namespace");
         if resource.namespaced {
             if !own.is_empty() && own != namespace {
-                return Err(ApiError::bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request",
-                ));
+                return Err(ApiError::other_namespace());
             }
             object["metadata"]["namespace"] = namespace.into();
         } else if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -195,8 +235,8 @@ impl Cluster {
             }
         }
         if resource.behaviour == Behaviour::Custom && self.definition_terminating(resource) {
-            let message = "create not allowed while custom resource definition is terminating";
-            return Err(ApiError::method_not_allowed_because(message));
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(ApiError::forbidden(resource.qualified(), &name, why));
         }
         let given_version = text(&object, "/metadata/resourceVersion");
         if !given_version.is_empty() && given_version != "0" {
@@ -206,6 +246,9 @@ impl Cluster {
         object["metadata"]["uid"] = new_uid().into();
         object["metadata"]["creationTimestamp"] = self.now().into();
         admit::validate(resource, write.endpoint, None, &object)?;
+        if resource.behaviour == Behaviour::Custom {
+            write.warnings.extend(meta::finalizer_warnings(&object["metadata"]));
+        }
         let managers = match ownership {
             Ownership::Applied(managers) => managers,
             Ownership::Changed => self.changed(resource, &Value::Null, &object, &[], write)?,
@@ -216,16 +259,14 @@ impl Cluster {
             return Err(ApiError::already_exists(resource.qualified(), &name, found.deleting()));
         }
         if resource.behaviour == Behaviour::Definition {
-            add_finalizer(&mut object, crate::definition::CLEANUP);
+            object["status"] = crate::definition::fresh_status(&object);
         }
         if write.dry_run {
             return Ok(Written { object: Arc::new(Object::new(object, 0)), created: true });
         }
         let object = self.put(resource, key.clone(), object);
         if resource.behaviour == Behaviour::Definition {
-            let mut value = object.value.clone();
-            value["status"] = crate::definition::established(&value, &self.now());
-            self.put(resource, key, value);
+            self.establish(resource, &key);
         }
         Ok(Written { object, created: true })
     }
@@ -247,11 +288,30 @@ impl Cluster {
         let time = self.now();
         let request = merge_request(resource, write, &time);
         let event = matches!(resource.behaviour, Behaviour::CoreEvent | Behaviour::NewEvent);
-        let seen =
-            |object| if event { Cow::Owned(crate::events::owned(object)) } else { Cow::Borrowed(object) };
-        let (before, after) = (&*seen(before), &*seen(after));
+        let new = resource.behaviour == Behaviour::NewEvent;
+        let (before, after) = if event {
+            (Cow::Owned(as_event(before, new)), Cow::Owned(as_event(after, new)))
+        } else {
+            (Cow::Borrowed(before), Cow::Borrowed(after))
+        };
+        let (before, after) = (&*before, &*after);
         update(before, after, managers, &resource.merge, &request)
             .map_err(|e| ApiError::internal(e.to_string()))
+    }
+
+    /// What the apiserver's own controllers make of a definition: its names are accepted, it is served.
+    fn establish(&mut self, resource: &Resource, key: &Key) {
+        let Some(old) = self.store.get(resource.table, key) else { return };
+        let mut value = old.value.clone();
+        if text(&value, "/status/acceptedNames/kind").is_empty() {
+            value["status"] = crate::definition::established(&value, &self.now());
+        } else {
+            value["status"]["acceptedNames"] = value["spec"]["names"].clone();
+        }
+        let mut write = Write::internal("kube-apiserver", Endpoint::Status);
+        if let Err(error) = self.rewrite(resource, key, &old, value, &mut write) {
+            tracing::debug!(%error, "a definition could not be established");
+        }
     }
 
     /// Replaces an object by a body (PUT).
@@ -305,10 +365,14 @@ impl Cluster {
         let mut live = old.value.clone();
         crate::read::present(resource, &mut live);
         let mut patched = kind.apply(&live, patch, &resource.merge)?;
-        to_stored(resource, &mut patched);
         if !patched.is_object() {
             return Err(invalid_patch(&patched, "json: cannot unmarshal into Go value"));
         }
+        check_patched_kind(resource, &patched)?;
+        if patched.get("metadata").is_none_or(Value::is_null) {
+            return Err(ApiError::unnamed(&key.name));
+        }
+        to_stored(resource, &mut patched);
         let handled = admit::decode(resource, &mut patched).and_then(|unknown| write.unknown(&unknown));
         handled.map_err(|fault| invalid_patch(&patched, &fault))?;
         check_name(&patched, key)?;
@@ -353,7 +417,14 @@ impl Cluster {
                     Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => Vec::new(),
                     given => {
                         let base = if given.is_some_and(|g| !g.is_empty()) { &new } else { &old.value };
-                        self.changed(resource, &old.value, &new, &managers_of(base)?, write)?
+                        let managers = managers_of(base)?;
+                        // A scale carries only the entries that own the replicas; without one it is as an object
+                        // that nobody manages.
+                        if write.endpoint == Endpoint::Scale && !owns_replicas(resource, &managers) {
+                            managers
+                        } else {
+                            self.changed(resource, &old.value, &new, &managers, write)?
+                        }
                     }
                 }
             }
@@ -372,8 +443,31 @@ impl Cluster {
         if write.dry_run {
             return Ok(Written { object: Arc::new(Object::new(new, old.version)), created: false });
         }
-        Ok(Written { object: self.put(resource, key.clone(), new), created: false })
+        let object = self.put(resource, key.clone(), new);
+        if resource.behaviour == Behaviour::Definition
+            && write.endpoint == Endpoint::Main
+            && object.value.pointer("/spec/names") != object.value.pointer("/status/acceptedNames")
+        {
+            self.establish(resource, key);
+        }
+        Ok(Written { object, created: false })
     }
+}
+
+/// An event as the managed fields of a request see it.
+fn as_event(object: &Value, new: bool) -> Value {
+    let mut object = crate::events::owned(object);
+    if new && !object.is_null() {
+        crate::events::to_new(&mut object);
+    }
+    object
+}
+
+/// Whether an entry owns the field that the scale subresource writes.
+fn owns_replicas(resource: &Resource, managers: &[ManagedFields]) -> bool {
+    let Some(scale) = &resource.scale else { return false };
+    let path = Path::fields(scale.spec.split('/').filter(|step| !step.is_empty()));
+    managers.iter().any(|entry| entry.fields().is_ok_and(|fields| fields.contains(&path)))
 }
 
 /// A namespace goes when its `spec.finalizers` are empty, which its controller sees to.
@@ -386,7 +480,7 @@ pub(crate) fn merge_request<'a>(resource: &'a Resource, write: &'a Write, time: 
     let status = write.endpoint == Endpoint::Status;
     Request {
         manager: &write.manager,
-        api_version: &resource.stored_as,
+        api_version: if write.api_version.is_empty() { &resource.stored_as } else { &write.api_version },
         subresource: write.endpoint.name(),
         time,
         reset: if status { &resource.resets.status } else { &resource.resets.main },
@@ -403,15 +497,6 @@ fn set_managers(object: &mut Value, managers: &[ManagedFields]) {
         metadata.remove("managedFields");
     } else if let Ok(managers) = serde_json::to_value(managers) {
         metadata.insert("managedFields".to_owned(), managers);
-    }
-}
-
-pub(crate) fn add_finalizer(object: &mut Value, finalizer: &str) {
-    let finalizers = &mut object["metadata"]["finalizers"];
-    match finalizers.as_array_mut() {
-        Some(list) if list.iter().any(|f| f == finalizer) => {}
-        Some(list) => list.push(finalizer.into()),
-        None => *finalizers = json!([finalizer]),
     }
 }
 
@@ -432,6 +517,9 @@ fn same_but_for_times(old: &Value, new: &Value) -> bool {
 
 pub(crate) fn check_name(object: &Value, key: &Key) -> Result<(), ApiError> {
     let name = text(object, "/metadata/name");
+    if name.is_empty() {
+        return Err(ApiError::unnamed(&key.name));
+    }
     if name != key.name {
         let url = &key.name;
         return Err(ApiError::bad_request(format!(
@@ -440,16 +528,15 @@ pub(crate) fn check_name(object: &Value, key: &Key) -> Result<(), ApiError> {
     }
     let namespace = text(object, "/metadata/namespace");
     if !namespace.is_empty() && namespace != key.namespace {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-            key.namespace
-        )));
+        return Err(ApiError::other_namespace());
     }
     Ok(())
 }
 
 fn uid_mismatch(resource: &Resource, key: &Key, wanted: &str, found: &str) -> ApiError {
-    let group = if resource.group.is_empty() { String::new() } else { format!("{}/", resource.group) };
+    // Only what comes from definitions, and definitions themselves, are stored below their group.
+    let grouped = matches!(resource.behaviour, Behaviour::Custom | Behaviour::Definition);
+    let group = if grouped { format!("{}/", resource.group) } else { String::new() };
     let namespace = if resource.namespaced { format!("{}/", key.namespace) } else { String::new() };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \

@@ -27,6 +27,12 @@ pub fn deployment(object: &mut Value) {
     }
 }
 
+/// What decoding a value into the server's type and encoding it again makes of it, under that type's shape: unknown
+/// fields, nulls and zero values that are left out are dropped. Fills in nothing.
+pub fn round_trip(value: &mut Value, node: &Node) {
+    normalize(value, node, Static::Left);
+}
+
 /// The first half of [`deployment`]: drops what the server does not store, fills in nothing.
 pub(crate) fn without_zero_values(object: &mut Value, schema: &Schema) {
     normalize(object, schema.root(), Static::Left);

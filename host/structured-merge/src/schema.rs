@@ -138,6 +138,17 @@ impl Schema {
         &deployment::TYPES.deployment
     }
 
+    /// The schema of a small built-in kind: `ConfigMap`, `CustomResourceDefinition`, `Event`, `Lease`, `Namespace`
+    /// and, as `NewEvent`, the Event of `events.k8s.io`.
+    pub fn small(kind: &str) -> Option<&'static Self> {
+        deployment::TYPES.small.get(kind)
+    }
+
+    /// The shape of `metadata`.
+    pub fn metadata() -> &'static Node {
+        &deployment::TYPES.metadata
+    }
+
     /// The schema of objects that nothing is known about but their metadata.
     pub fn deduced() -> Self {
         static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {

@@ -70,7 +70,10 @@ impl Placeholders {
 
     fn replace(&mut self, value: Value) -> Value {
         match value {
-            Value::Object(fields) => Value::Object(self.object(fields)),
+            Value::Object(mut fields) => {
+                order_causes(&mut fields);
+                Value::Object(self.object(fields))
+            }
             Value::Array(items) => items.into_iter().map(|item| self.replace(item)).collect(),
             Value::String(text) => self.text(&text).into(),
             other => other,
@@ -143,5 +146,20 @@ impl Placeholders {
             None => found[0].to_owned(),
         };
         NUMBER.replace_all(&text, number).into_owned()
+    }
+}
+
+/// Several faults come in whatever order Go has its maps in: they are sorted, and the message that joins them is cut.
+fn order_causes(status: &mut Map<String, Value>) {
+    let Some(causes) = status.get_mut("details").and_then(|d| d.get_mut("causes")).and_then(Value::as_array_mut) else {
+        return;
+    };
+    causes.sort_by_key(ToString::to_string);
+    let several = causes.len() > 1;
+    if let Some(Value::String(message)) = status.get_mut("message").filter(|_| several)
+        && let Some(at) = message.find(" is invalid: [")
+    {
+        message.truncate(at);
+        message.push_str(" is invalid: [the causes]");
     }
 }

@@ -8,7 +8,8 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tests::api::{PATIENCE, PAUSE};
+use tests::api::PAUSE;
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Media type of JSON.
 pub(crate) const JSON: &str = "application/json";

@@ -1,4 +1,4 @@
-//! The schema of Deployment, read from `data/deployment.json`.
+//! The schemas of Deployment and of the small built-in kinds, read from `data/`.
 //!
 //! Must not know how a schema is used.
 
@@ -12,14 +12,23 @@ use std::sync::{Arc, LazyLock};
 pub(super) struct Types {
     pub(super) deployment: Schema,
     pub(super) metadata: Arc<Node>,
+    pub(super) small: HashMap<&'static str, Schema>,
 }
+
+/// The kinds of `data/small.json`.
+const SMALL: [&str; 6] = ["ConfigMap", "CustomResourceDefinition", "Event", "Lease", "Namespace", "NewEvent"];
 
 pub(super) static TYPES: LazyLock<Types> = LazyLock::new(|| {
     // The file is part of the program, and a test reads all of it.
-    let data: HashMap<String, TypeData> =
-        serde_json::from_str(include_str!("../../data/deployment.json")).unwrap_or_default();
+    let read = |text| serde_json::from_str::<HashMap<String, TypeData>>(text).unwrap_or_default();
+    let mut data = read(include_str!("../../data/deployment.json"));
+    data.extend(read(include_str!("../../data/small.json")));
     let mut builder = Builder { data, built: HashMap::new() };
-    Types { deployment: Schema { root: builder.named("Deployment") }, metadata: builder.named("ObjectMeta") }
+    Types {
+        deployment: Schema { root: builder.named("Deployment") },
+        metadata: builder.named("ObjectMeta"),
+        small: SMALL.iter().map(|kind| (*kind, Schema { root: builder.named(kind) })).collect(),
+    }
 });
 
 #[derive(Deserialize)]
@@ -154,6 +163,14 @@ mod tests {
         assert_eq!(data.len(), 116);
         // `fieldsV1`, of the Deployment, of its pods and of the claims in volumes.
         assert_eq!(count_deduced(Schema::deployment().root()), 3);
+    }
+
+    #[test]
+    fn every_small_kind_is_read() {
+        for kind in SMALL {
+            let schema = Schema::small(kind).unwrap();
+            assert!(schema.root().field("metadata").is_some(), "{kind}");
+        }
     }
 
     #[test]
