@@ -33,7 +33,8 @@ impl Endpoint {
 /// What a typed server could not decode (400), and what it would drop.
 pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<String>, String> {
     let Some(metadata) = object.get_mut("metadata") else { return Err("metadata is missing".to_owned()) };
-    meta::wrong_type(metadata).map_or(Ok(()), Err)?;
+    let within = if resource.behaviour == Behaviour::Custom { "" } else { "metadata." };
+    meta::wrong_type(metadata, within).map_or(Ok(()), Err)?;
     let mut unknown = Vec::new();
     prune(metadata, Schema::metadata(), "metadata", &mut unknown);
     defaults::round_trip(metadata, Schema::metadata());

@@ -31,13 +31,10 @@ impl Cluster {
         }
         let version = text(&config, "/apiVersion");
         if version != resource.api_version() {
-            return Err(ApiError::bad_request(format!(
-                "Incorrect version specified in apply patch. Specified patch version: {version}, expected: {}",
-                resource.api_version()
-            )));
+            return Err(other_type(&config));
         }
         if text(&config, "/kind") != resource.kind {
-            return Err(ApiError::bad_request("the kind of the patch does not match that of the resource"));
+            return Err(other_type(&config));
         }
         if config.get("metadata").is_none_or(Value::is_null) {
             config["metadata"] = json!({});
@@ -55,9 +52,6 @@ impl Cluster {
         let mut object = applied.object;
         // The answer to unknown fields was given by the merge.
         admit::decode(resource, &mut object).map_err(|fault| invalid_patch(&config, &fault))?;
-        if text(&object, "/metadata/name").is_empty() {
-            object["metadata"]["name"] = key.name.as_str().into();
-        }
         check_name(&object, key)?;
         let Some(old) = old else {
             if write.endpoint != Endpoint::Main {
@@ -69,6 +63,10 @@ impl Cluster {
                 );
                 return Err(ApiError::conflict(resource.qualified(), &key.name, &why));
             }
+            // An apply creates whatever version it names.
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove("resourceVersion");
+            }
             return self.insert(
                 resource,
                 &key.namespace,
@@ -79,6 +77,13 @@ impl Cluster {
         };
         self.succeed(resource, key, &old, object, write, Ownership::Applied(applied.managers))
     }
+}
+
+/// A configuration of another type than the resource's.
+fn other_type(config: &Value) -> ApiError {
+    let version = text(config, "/apiVersion");
+    let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+    ApiError::bad_request(format!("invalid object type: {version}, Kind={}", text(config, "/kind")))
 }
 
 fn apply_error(error: MergeError) -> ApiError {

@@ -196,7 +196,7 @@ fn events() -> Vec<Column> {
         column("First Seen", "string", 1, |o, now| {
             since(first_text(o, &["/firstTimestamp", "/eventTime"]), now).into()
         }),
-        column("Count", "integer", 1, |o, _| {
+        column("Count", "string", 1, |o, _| {
             let count = number(o, "/series/count").max(number(o, "/count")).max(1);
             count.into()
         }),

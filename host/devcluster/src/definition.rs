@@ -74,7 +74,7 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>, errors: &mut Vec<Fie
         }));
         let at = format!("{at}.schema.openAPIV3Schema");
         let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
-            errors.push(FieldError::required(at, "schemas are required"));
+            errors.push(FieldError::required(at, ""));
             continue;
         };
         if text(schema, "/type") != "object" {
@@ -135,6 +135,9 @@ pub(crate) fn fresh_status(object: &Value) -> Value {
 pub(crate) fn established(object: &Value, time: &str) -> Value {
     let condition = |kind: &str, status: &str, reason: &str, message: String| json!({ "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time });
     let mut conditions = Vec::new();
+    conditions.push(condition("NamesAccepted", "True", "NoConflicts", "no conflicts found".to_owned()));
+    let message = "the initial names have been accepted".to_owned();
+    conditions.push(condition("Established", "True", "InitialNamesAccepted", message));
     if protected(text(object, "/spec/group")) {
         let approval = text(object, &approval_pointer());
         conditions.push(if approval.starts_with("unapproved") {
@@ -145,9 +148,6 @@ pub(crate) fn established(object: &Value, time: &str) -> Value {
             condition("KubernetesAPIApprovalPolicyConformant", "True", "ApprovedAnnotation", message)
         });
     }
-    conditions.push(condition("NamesAccepted", "True", "NoConflicts", "no conflicts found".to_owned()));
-    let message = "the initial names have been accepted".to_owned();
-    conditions.push(condition("Established", "True", "InitialNamesAccepted", message));
     json!({
         "acceptedNames": object.pointer("/spec/names"),
         "conditions": conditions,

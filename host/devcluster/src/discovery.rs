@@ -90,6 +90,10 @@ fn subresources(resource: &Resource) -> Vec<(&'static str, String, String, Strin
     if resource.scale.is_some() {
         found.push(("scale", "autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned()));
     }
+    // Built-in ones in the order of their names.
+    if resource.behaviour != Behaviour::Custom {
+        found.sort();
+    }
     found
 }
 
@@ -136,9 +140,12 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         return None;
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(
-        json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list }),
-    )
+    let mut found = json!({ "kind": "APIResourceList", "groupVersion": group_version, "resources": list });
+    // The list of the oldest group says no version of its own.
+    if !group.is_empty() {
+        found["apiVersion"] = "v1".into();
+    }
+    Some(found)
 }
 
 fn aggregated(registry: &Registry, core: bool) -> Value {
@@ -154,31 +161,43 @@ fn aggregated(registry: &Registry, core: bool) -> Value {
                     json!({ "version": version, "freshness": "Current", "resources": resources })
                 })
                 .collect();
-            json!({ "metadata": { "name": group, "creationTimestamp": null }, "versions": versions })
+            let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };
+            json!({ "metadata": metadata, "versions": versions })
         })
         .collect();
     json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items })
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
+    // Of built-in kinds the group and version are left out where they are those of the list.
+    let kind = |group: &str, version: &str, kind: &str| match resource.behaviour {
+        Behaviour::Custom => json!({ "group": group, "version": version, "kind": kind }),
+        _ if group == resource.group => json!({ "group": "", "version": "", "kind": kind }),
+        _ => json!({ "group": group, "version": version, "kind": kind }),
+    };
     let below: Vec<_> = subresources(resource)
         .iter()
         .map(|(name, g, v, k)| {
             json!({ "subresource": name, "responseKind": kind(g, v, k), "verbs": SUBRESOURCE_VERBS })
         })
         .collect();
-    json!({
+    let mut found = json!({
         "resource": resource.plural,
         "singularResource": resource.singular,
         "responseKind": kind(&resource.group, &resource.version, &resource.kind),
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
         "verbs": resource.verbs(),
-        "shortNames": resource.short_names,
-        "categories": resource.categories,
-        "subresources": below,
-    })
+    });
+    for (name, list) in [
+        ("shortNames", json!(resource.short_names)),
+        ("categories", json!(resource.categories)),
+        ("subresources", below.into()),
+    ] {
+        if list.as_array().is_some_and(|l| !l.is_empty()) {
+            found[name] = list;
+        }
+    }
+    found
 }
 
 /// `/openapi/v3`: where the document of each version is.
@@ -190,6 +209,10 @@ pub(crate) fn openapi_index(registry: &Registry) -> Value {
     }
     json!({ "paths": paths })
 }
+
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 fn openapi_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
@@ -210,14 +233,13 @@ pub(crate) fn openapi(registry: &Registry, group: &str, version: &str) -> Option
             None => json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true }),
         };
         schema["x-kubernetes-group-version-kind"] = json!([gvk]);
-        for field in ["apiVersion", "kind"] {
+        for (field, description) in [("apiVersion", API_VERSION), ("kind", KIND)] {
             if schema["properties"].get(field).is_none() {
-                schema["properties"][field] = json!({ "type": "string" });
+                schema["properties"][field] = json!({ "type": "string", "description": description });
             }
         }
         if schema["properties"].get("metadata").is_none_or(|m| *m == json!({ "type": "object" })) {
-            schema["properties"]["metadata"] =
-                json!({ "type": "object", "description": "Standard object's metadata." });
+            schema["properties"]["metadata"] = json!({ "type": "object", "description": METADATA });
         }
         // Names of custom resources in OpenAPI turn the group around: io.k8s.samplecontroller.v1alpha1.Foo.
         let mut reversed: Vec<_> = group.split('.').collect();

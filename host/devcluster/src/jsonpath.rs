@@ -1,7 +1,7 @@
 //! The `JSONPath` of printer columns: fields, indices, wildcards and one kind of filter.
 //!
 //! Source: `client-go/util/jsonpath`, as far as `additionalPrinterColumns` are used in practice:
-//! `.a.b`, `.a['b.c']`, `.a[0]`, `.a[*]`, `.a[?(@.type=="Ready")].status`.
+//! `.a.b`, `.a['b\.c']`, `.a[0]`, `.a[*]`, `.a[?(@.type=="Ready")].status`.
 
 use serde_json::Value;
 
@@ -36,17 +36,23 @@ fn steps(text: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('.') {
-            let end = after.find(['.', '[']).unwrap_or(after.len());
+            let unescaped = |at: &usize| *at == 0 || !after.get(..*at).is_some_and(|head| head.ends_with('\\'));
+            let ends = after.match_indices(['.', '[']).map(|(at, _)| at);
+            let end = ends.filter(|at| unescaped(at)).next().unwrap_or(after.len());
             let (name, tail) = after.split_at(end);
             match name {
                 "" => {}
                 "*" => steps.push(Step::All),
-                _ => steps.push(Step::Field(name.to_owned())),
+                _ => steps.push(Step::Field(name.replace("\\.", "."))),
             }
             rest = tail;
         } else {
             let (inner, tail) = bracket(rest.strip_prefix('[')?)?;
-            steps.push(bracketed(inner)?);
+            match quoted(inner) {
+                // As a path of its own: dots in a name are escaped.
+                Some(name) => steps.extend(names(name).map(Step::Field)),
+                None => steps.push(bracketed(inner)?),
+            }
             rest = tail;
         }
     }
@@ -79,9 +85,18 @@ fn bracketed(inner: &str) -> Option<Step> {
     if let Ok(index) = inner.parse() {
         return Some(Step::Index(index));
     }
+    None
+}
+
+fn quoted(inner: &str) -> Option<&str> {
     let name = inner.strip_prefix('\'').and_then(|i| i.strip_suffix('\''));
     name.or_else(|| inner.strip_prefix('"').and_then(|i| i.strip_suffix('"')))
-        .map(|n| Step::Field(n.to_owned()))
+}
+
+/// The names that dots separate, but escaped ones.
+fn names(text: &str) -> impl Iterator<Item = String> {
+    let marked = text.replace("\\.", "\u{0}");
+    marked.split('.').map(|name| name.replace('\u{0}', ".")).collect::<Vec<_>>().into_iter()
 }
 
 fn find<'a>(steps: &[Step], mut values: Vec<&'a Value>) -> Vec<&'a Value> {
@@ -126,7 +141,9 @@ mod tests {
             "a": { "b.c": 1, "list": [{ "type": "X", "status": "no" }, { "type": "Ready", "status": "True" }] },
         });
         for (path, found) in [
-            (".a['b.c']", json!([1])),
+            (r".a['b\.c']", json!([1])),
+            (r".a.b\.c", json!([1])),
+            (".a['b.c']", json!([])),
             (".a.list[0].type", json!(["X"])),
             (".a.list[-1].type", json!(["Ready"])),
             (".a.list[*].type", json!(["X", "Ready"])),

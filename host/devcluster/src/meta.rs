@@ -161,7 +161,8 @@ pub(crate) fn validate(metadata: &Value, rule: NameRule, built_in: bool, errors:
 }
 
 /// The finalizers that need no domain, of built-in kinds.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+const STANDARD_FINALIZERS: [&str; 4] =
+    ["kubernetes", "orphan", "foregroundDeletion", crate::definition::CLEANUP];
 
 fn finalizers(metadata: &Value, built_in: bool, errors: &mut Vec<FieldError>) {
     let field = "metadata.finalizers";
@@ -268,7 +269,8 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
 }
 
 /// Checks the types of the fields that the rest relies on; the answer is the decoder's text for the first bad one.
-pub(crate) fn wrong_type(metadata: &Value) -> Option<String> {
+/// `within` is where the decoder of the kind says that the metadata are.
+pub(crate) fn wrong_type(metadata: &Value, within: &str) -> Option<String> {
     let Some(fields) = metadata.as_object() else {
         return Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(metadata)));
     };
@@ -297,7 +299,7 @@ pub(crate) fn wrong_type(metadata: &Value) -> Option<String> {
         if let Some(wrong) = wrong.filter(|v| !v.is_null()) {
             let kind = go_kind(wrong);
             return Some(format!(
-                "json: cannot unmarshal {kind} into Go struct field ObjectMeta.{name} of type {wanted}"
+                "json: cannot unmarshal {kind} into Go struct field ObjectMeta.{within}{name} of type {wanted}"
             ));
         }
     }

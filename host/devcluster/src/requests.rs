@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::patch::PatchKind;
 use crate::read::{Renderer, Selection, scale};
 use crate::remove::{DeleteOptions, Deleted, Propagation, success};
-use crate::resource::{Resource, text};
+use crate::resource::{Behaviour, Resource, text};
 use crate::route::{Query, ResourcePath};
 use crate::server::{Answer, Call, Shared};
 use crate::status::{ApiError, FieldError, Qualified};
@@ -46,6 +46,9 @@ pub(crate) fn serve(shared: &Arc<Shared>, path: &ResourcePath, call: &Call) -> R
     };
     let resource = found?;
     let request = Resourceful { shared, resource, path, call };
+    if !request.resource.namespaced && !path.namespace.is_empty() {
+        return Err(ApiError::no_such_resource());
+    }
     let endpoint = request.endpoint()?;
     let all_namespaces = request.resource.namespaced && path.namespace.is_empty();
     match verb(&call.method, path, &call.query) {
@@ -55,6 +58,10 @@ pub(crate) fn serve(shared: &Arc<Shared>, path: &ResourcePath, call: &Call) -> R
         "get" | "update" | "patch" | "delete" if all_namespaces => Err(ApiError::no_such_path()),
         "get" => request.get(endpoint),
         "create" if path.name.is_empty() && !all_namespaces => request.create(),
+        // Namespaces do not go all at once.
+        "deletecollection" if request.resource.behaviour == Behaviour::Namespace => {
+            Err(ApiError::method_not_allowed())
+        }
         "update" => request.update(endpoint),
         "patch" => request.patch(endpoint),
         "delete" if endpoint == Endpoint::Main => request.delete(),
@@ -370,7 +377,12 @@ fn patch_body(call: &Call, kind: PatchKind) -> Result<Value, ApiError> {
     let prefix = if kind == PatchKind::Apply { "error decoding YAML: " } else { "error decoding patch: " };
     let value: Value = if kind == PatchKind::Apply {
         let parsed = serde_json::from_slice(&call.body).or_else(|_| serde_yaml_ng::from_slice(&call.body));
-        match parsed.map_err(|e| ApiError::bad_request(format!("{prefix}error converting YAML to JSON: yaml: {e}")))? {
+        let fault = |e: serde_yaml_ng::Error| {
+            let text = e.to_string();
+            let what = text.split(" at line ").next().unwrap_or_default();
+            ApiError::bad_request(format!("{prefix}error converting YAML to JSON: yaml: {what}"))
+        };
+        match parsed.map_err(fault)? {
             Value::Null => json!({}),
             value => value,
         }

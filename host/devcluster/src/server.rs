@@ -183,11 +183,19 @@ fn answer(shared: &Arc<Shared>, route: &Route, call: &Call, host: &str) -> Resul
             return Ok(Answer::Typed(media, value.to_string().into()));
         }
         Route::Group(group) => discovery::group(registry, group),
-        Route::Version { group, version } => discovery::resources(registry, group, version),
+        Route::Version { group, version } => {
+            let found = discovery::resources(registry, group, version);
+            // The router knows the groups that are built in.
+            let built_in = registry.all().iter().any(|r| r.group == *group && r.structural.is_none());
+            if found.is_none() && built_in {
+                return Err(ApiError::no_such_resource());
+            }
+            found
+        }
         Route::Other(steps) => match steps.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["version"] => Some(discovery::version()),
             ["readyz" | "livez" | "healthz", ..] => {
-                return Ok(Answer::Bytes(StatusCode::OK, Bytes::from_static(b"ok"), Vec::new()));
+                return Ok(Answer::Typed("text/plain; charset=utf-8".to_owned(), Bytes::from_static(b"ok")));
             }
             ["openapi", "v3"] => Some(discovery::openapi_index(registry)),
             ["openapi", "v3", "api", version] => discovery::openapi(registry, "", version),

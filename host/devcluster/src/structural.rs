@@ -253,6 +253,12 @@ fn default(value: &mut Value, schema: &Value) {
                 }
             }
         }
+        // A whole number is an integer however it is written.
+        Value::Number(number) if schema.get("type") == Some(&"integer".into()) => {
+            if let Some(whole) = number.as_f64().filter(|n| !number.is_i64() && n.fract() == 0.0 && n.abs() < 1e15) {
+                *value = (whole as i64).into();
+            }
+        }
         _ => {}
     }
 }
@@ -381,7 +387,10 @@ fn field_error(error: &jsonschema::ValidationError<'_>) -> FieldError {
             let detail = body(format!("should have at least {limit} items"));
             return FieldError::invalid(path.clone(), &count.into(), detail);
         }
-        ValidationErrorKind::Format { format } => body(format!("must be of type {format}: {value}")),
+        ValidationErrorKind::Format { format } => {
+            let detail = body(format!("must be of type {format}: {value}"));
+            return FieldError::with(FieldErrorKind::TypeInvalid, path.clone(), value, detail);
+        }
         ValidationErrorKind::MinProperties { limit } => {
             body(format!("should have at least {limit} properties"))
         }

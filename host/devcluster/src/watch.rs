@@ -63,7 +63,8 @@ fn check_options(query: &Query) -> Result<(), ApiError> {
         ));
     }
     if !query.get("continue").is_empty() {
-        errors.push(FieldError::forbidden("continue", "continue is forbidden for watch"));
+        let detail = "resourceVersionMatch is forbidden when continue is provided";
+        errors.push(FieldError::forbidden(field, detail));
     }
     if errors.is_empty() {
         return Ok(());

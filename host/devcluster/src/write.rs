@@ -64,7 +64,7 @@ fn check_patched_kind(resource: &Resource, patched: &Value) -> Result<(), ApiErr
     if absent || (version == resource.api_version() && kind == resource.kind) {
         return Ok(());
     }
-    Err(invalid_patch(patched, &format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")))
+    Err(invalid_patch(patched, &format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")))
 }
 
 pub(crate) fn invalid_patch(patched: &Value, fault: &str) -> ApiError {

@@ -236,11 +236,12 @@ fn empty_object(schema: &Schema, like: &Value) -> Value {
 fn title(object: &Value) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let metadata = object.get("metadata").and_then(Value::as_object).cloned().unwrap_or_else(Map::new);
+    let version = text(object.get("apiVersion"));
+    let version = if version.contains('/') { version } else { format!("/{version}") };
     format!(
-        "{}/{}; {}, Kind={}",
+        "{}/{}; {version}, Kind={}",
         text(metadata.get("namespace")),
         text(metadata.get("name")),
-        text(object.get("apiVersion")),
         text(object.get("kind")),
     )
 }

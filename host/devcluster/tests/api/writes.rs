@@ -51,7 +51,7 @@ async fn a_write_of_another_uid_is_409_for_a_put_and_422_for_a_patch() {
         409,
         &format!(
             "Operation cannot be fulfilled on deployments.apps \"web\": StorageError: invalid object, Code: 4, \
-             Key: /registry/apps/deployments/default/web, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+             Key: /registry/deployments/default/web, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
              failed: UID in precondition: wrong, UID in object meta: {uid}"
         ),
     );
