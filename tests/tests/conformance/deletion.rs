@@ -1,4 +1,4 @@
-//! Deletion: propagation, finalizers, preconditions, garbage collection, namespaces.
+//! Deletion: propagation, finalizers, preconditions, garbage collection.
 
 use crate::objects::{DEPLOYMENTS, FOOS, config_map, deployment, foo, owner};
 use crate::session::{Call, MERGE, Session};
@@ -18,7 +18,6 @@ pub(crate) async fn scenario(s: &mut Session) {
         dependents(s, policy).await;
     }
     strays(s).await;
-    namespace(s).await;
 }
 
 async fn create(s: &Session, resource: &str, object: &Value) -> Value {
@@ -242,26 +241,4 @@ async fn strays(s: &mut Session) {
     // The collector cannot know the kind, so it leaves the object: asked last, when it has had time.
     s.get("an owner of an unknown kind", &s.path(&format!("{MAPS}/nonsense"))).await;
     s.quietly(Call { method: "DELETE", ..Call::get(&s.path(&format!("{MAPS}/nonsense"))) }).await;
-}
-
-async fn namespace(s: &mut Session) {
-    let name = "conformance-goes-away";
-    let path = format!("/api/v1/namespaces/{name}");
-    let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-    s.post("a namespace", "/api/v1/namespaces", &object).await;
-    let mut held = config_map("held");
-    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    s.quietly(Call::with("POST", &format!("{path}/configmaps"), &held)).await;
-    s.quietly(Call::with("POST", &format!("{path}/configmaps"), &config_map("free"))).await;
-    s.delete("delete a namespace", &path, None).await;
-    s.until_gone("what is in it goes", &format!("{path}/configmaps/free")).await;
-    s.post("create in a namespace that goes", &format!("{path}/configmaps"), &config_map("late")).await;
-    s.post("create a Foo in a namespace that goes", &format!("/apis/samplecontroller.k8s.io/v1alpha1/namespaces/{name}/foos"), &foo("late")).await;
-    s.until("it waits for what is held", &path, |_, o| {
-        o["status"]["conditions"].as_array().is_some_and(|c| c.iter().any(|c| c["type"] == "NamespaceFinalizersRemaining" && c["status"] == "True"))
-    }).await;
-    s.quietly(Call::with("PATCH", &format!("{path}/configmaps/held"), &json!({ "metadata": { "finalizers": null } })).content_type(MERGE)).await;
-    s.until_gone("it is gone", &path).await;
-    s.delete("delete the default namespace", "/api/v1/namespaces/default", None).await;
-    s.delete("delete a namespace that is not there", &path, None).await;
 }

@@ -74,6 +74,7 @@ pub(crate) async fn scenario(s: &mut Session) {
         ("new, a series", NEW, json!({ "series": { "count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z" } })),
         ("new, a series of one", NEW, json!({ "series": { "count": 1, "lastObservedTime": "2026-01-01T00:00:00.000000Z" } })),
         ("new, a series without a time", NEW, json!({ "series": { "count": 2 } })),
+        ("new, a time in seconds", NEW, json!({ "eventTime": "2026-01-01T00:00:00Z" })),
         ("new, a related object", NEW, json!({ "related": { "kind": "Deployment", "name": "d" } })),
     ] {
         let name = what.replace([',', ' '], "-").replace("--", "-");

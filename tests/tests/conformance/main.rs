@@ -16,6 +16,7 @@ mod discovery;
 mod dry_run;
 mod events;
 mod lists;
+mod namespaces;
 mod patches;
 mod schema;
 mod subresources;
@@ -32,7 +33,7 @@ use table::{Findings, Intended};
 /// When they differ other than `intended` says, or the committed table says something else.
 fn conform(subject: &str, intended: &[Intended], scenario: impl AsyncFn(&mut Session)) {
     let Some(servers) = Servers::get(&format!("conformance::{subject}")) else { return };
-    let [real, dev] = servers.runtime.block_on(async {
+    let talk = || servers.runtime.block_on(async {
         let [real, dev] = servers.clients();
         let namespace = format!("conformance-{}", subject.replace([',', ' '], "-").replace("--", "-"));
         let run = async |client| {
@@ -43,6 +44,9 @@ fn conform(subject: &str, intended: &[Intended], scenario: impl AsyncFn(&mut Ses
         let (real, dev) = tokio::join!(run(real), run(dev));
         [real, dev]
     });
+    // Only namespaces need the controllers.
+    let [real, dev] =
+        if subject == "namespaces" { servers.with_controllers(talk) } else { servers.quietly(talk) };
     assert_eq!(
         real.iter().map(|e| &e.step).collect::<Vec<_>>(),
         dev.iter().map(|e| &e.step).collect::<Vec<_>>(),
@@ -91,6 +95,7 @@ subjects! {
     dry_run: "dry run and options",
     events: "events",
     lists: "lists",
+    namespaces: "namespaces",
     patches: "patches",
     schema: "schema of custom resources",
     subresources: "status and scale",

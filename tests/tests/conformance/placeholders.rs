@@ -51,7 +51,6 @@ static UID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| regex(r"\b\d+\b"));
-static CURRENT: LazyLock<Regex> = LazyLock::new(|| regex(r"(resource version: \d+ \(|current: )\d+"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^\d+s$"));
 /// A whole object inside an error text, in Go's order of fields.
 static DOCUMENT: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?s)Invalid value: "\{.*\}": "#));
@@ -108,11 +107,6 @@ impl Placeholders {
 
     /// The version of a list, or of a bookmark of any form.
     fn hide_version(&self, name: &str, value: &mut Value) {
-        // The row of a bookmark in a Table.
-        let row = value.pointer_mut("/rows/0/object/metadata/resourceVersion");
-        if let Some(version) = row.filter(|_| name == "object") {
-            *version = "<server's version>".into();
-        }
         let metadata = if name == "metadata" { Some(value) } else { value.get_mut("metadata") };
         if let Some(version) = metadata.and_then(|m| m.get_mut("resourceVersion"))
             && version.as_str().is_some_and(|v| v.parse::<u64>().is_ok())
@@ -145,8 +139,6 @@ impl Placeholders {
         if !(lower.contains("resource version") || lower.contains("resourceversion")) {
             return text.into_owned();
         }
-        // What the server is at: in parentheses, or after "current".
-        let text = CURRENT.replace_all(&text, "${1}<server's version>");
         let versions = &self.versions;
         let number = |found: &Captures<'_>| match versions.places.get(&found[0]) {
             Some(place) => place.clone(),

@@ -2,12 +2,16 @@
 
 use crate::objects::define;
 use crate::session::Session;
-use std::sync::OnceLock;
+use controlplane::{Options, Plane, Process};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use tokio::runtime::Runtime;
 
 /// The pair, and the runtime that the in-memory server lives on.
 pub(crate) struct Servers {
     pub(crate) runtime: Runtime,
+    plane: Plane,
+    /// Held for reading by all who want no controller to look at their Deployments.
+    quiet: RwLock<()>,
     real: kube::Config,
     dev: kube::Config,
 }
@@ -27,23 +31,42 @@ impl Servers {
     /// The servers; none, after [`tests::skip()`], where the real one cannot be had.
     pub(crate) fn get(test: &str) -> Option<&'static Self> {
         static SERVERS: OnceLock<Servers> = OnceLock::new();
-        let _ = test;
+        if let Err(reason) = controlplane::available() {
+            tests::skip(test, &reason.to_string());
+            return None;
+        }
         Some(SERVERS.get_or_init(Self::start))
     }
 
     fn start() -> Self {
         let runtime = Runtime::new().expect("a runtime");
-        let dev = runtime.block_on(start_dev());
-        let real = config(&std::fs::read_to_string("/tmp/h3/plane/kubeconfig").expect("kc"), &runtime);
-        let dev = config(&dev, &runtime);
-        let servers = Self { runtime, real, dev };
+        let options = Options { controllers: true, ..Options::default() };
+        let plane = Plane::start(&options).expect("a control plane");
+        plane.pause(Process::ControllerManager).expect("nobody looks at Deployments");
+        let real = config(&plane.kubeconfig("admin"), &runtime);
+        let dev = config(&runtime.block_on(start_dev()), &runtime);
+        let servers = Self { runtime, plane, real, dev, quiet: RwLock::new(()) };
         servers.runtime.block_on(async {
             for client in servers.clients() {
-                let session = Session::new(client, "").await;
-                define(&session, &foo_api::crd()).await;
+                define(&Session::new(client, "").await, &foo_api::crd()).await;
             }
         });
         servers
+    }
+
+    /// Runs something while no controller but the garbage collector runs.
+    pub(crate) fn quietly<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _quiet = self.quiet.read().unwrap_or_else(PoisonError::into_inner);
+        run()
+    }
+
+    /// Runs something alone, while the controllers run.
+    pub(crate) fn with_controllers<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _alone = self.quiet.write().unwrap_or_else(PoisonError::into_inner);
+        self.plane.resume(Process::ControllerManager).expect("the controllers go on");
+        let outcome = run();
+        self.plane.pause(Process::ControllerManager).expect("the controllers wait");
+        outcome
     }
 
     /// A client of each, real first; inside the runtime only.

@@ -255,11 +255,6 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether the server took it.
-    pub(crate) fn is_open(&self) -> bool {
-        self.head["status"] == 200
-    }
-
     /// The next event; none at the end of the stream.
     async fn next(&mut self) -> Option<Value> {
         loop {

@@ -109,11 +109,8 @@ async fn faults(s: &mut Session) {
         ("a version of the future", "resourceVersion=9000000000&timeoutSeconds=1"),
         ("initial events of the future", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=9000000000&timeoutSeconds=1"),
     ] {
-        // Of the built-in kinds the real server's cache holds everything since it started.
-        if what != "a version of long ago" {
-            let watch = s.watch(&format!("{all}?watch=true&timeoutSeconds=2&{query}"), JSON).await;
-            s.events(&format!("faulty: {what}"), watch, any).await;
-        }
+        let watch = s.watch(&format!("{all}?watch=true&timeoutSeconds=2&{query}"), JSON).await;
+        s.events(&format!("faulty: {what}"), watch, any).await;
         let watch = s.watch(&format!("{}?watch=true&timeoutSeconds=2&{query}", s.path(FOOS)), JSON).await;
         s.events(&format!("faulty, foos: {what}"), watch, any).await;
     }
