@@ -54,6 +54,9 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<Stri
             }
         }
         Behaviour::CoreEvent | Behaviour::NewEvent => {
+            if let Some(fault) = events::wrong_time(object) {
+                return Err(fault);
+            }
             let schema = events::schema(false);
             prune(object, schema.root(), "", &mut unknown);
             defaults::round_trip(object, schema.root());
@@ -257,6 +260,7 @@ pub(crate) fn validate(
                 deployment::validate_update(old, new, &mut errors);
             }
         }
+        Behaviour::Deployment => deployment::validate_status(new, &mut errors),
         Behaviour::Custom => {
             let found = resource.structural.iter().flat_map(|s| s.validate(new, old));
             let of_status = |e: &FieldError| e.field.starts_with("status");

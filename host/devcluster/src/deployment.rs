@@ -31,6 +31,13 @@ pub(crate) fn wrong_type(object: &Value) -> Option<String> {
             return Some(complain(value, &format!("DeploymentSpec.spec.{name}"), "int32"));
         }
     }
+    let counts = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"];
+    for name in counts {
+        let value = object.pointer(&format!("/status/{name}"));
+        if let Some(value) = value.filter(|v| !v.is_null() && !v.is_i64()) {
+            return Some(complain(value, &format!("DeploymentStatus.status.{name}"), "int32"));
+        }
+    }
     let shapes: [Shape; 8] = [
         ("/spec", "Deployment.spec", "v1.DeploymentSpec", Value::is_object),
         ("/spec/paused", "DeploymentSpec.spec.paused", "bool", Value::is_boolean),
@@ -117,6 +124,27 @@ pub(crate) fn validate(object: &Value, errors: &mut Vec<FieldError>) {
     meta::labels(labels, "spec.template.labels", errors);
     strategy(spec, errors);
     pod(spec.pointer("/template/spec").unwrap_or(NULL), errors);
+}
+
+/// What is wrong with a status that is to be stored.
+pub(crate) fn validate_status(object: &Value, errors: &mut Vec<FieldError>) {
+    let status = object.get("status").unwrap_or(NULL);
+    let number = |name: &str| status.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let names = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"];
+    for name in names.into_iter().filter(|name| number(name) < 0) {
+        let detail = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(format!("status.{name}"), &number(name).into(), detail));
+    }
+    for (name, limit, detail) in [
+        ("updatedReplicas", "replicas", "cannot be greater than status.replicas"),
+        ("readyReplicas", "replicas", "cannot be greater than status.replicas"),
+        ("availableReplicas", "replicas", "cannot be greater than status.replicas"),
+        ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+    ] {
+        if number(name) > number(limit) {
+            errors.push(FieldError::invalid(format!("status.{name}"), &number(name).into(), detail));
+        }
+    }
 }
 
 /// What may not change.

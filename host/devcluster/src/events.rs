@@ -57,6 +57,17 @@ const ZEROS: [(&str, &str); 6] = [
     ("reportingInstance", "\"\""),
 ];
 
+/// Times with microseconds are read as nothing else, and not without them either. The text is that of Go's parser.
+pub(crate) fn wrong_time(event: &Value) -> Option<String> {
+    let times = ["/eventTime", "/series/lastObservedTime"].map(|pointer| text(event, pointer));
+    let micro = |time: &str| time.len() > 26 && time.as_bytes().get(19) == Some(&b'.');
+    let wrong = times.into_iter().find(|time| !time.is_empty() && !micro(time))?;
+    let rest = wrong.get(19..).unwrap_or_default();
+    Some(format!(
+        "parsing time {wrong:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {rest:?} as \".000000\""
+    ))
+}
+
 /// Fills in the fields of a `v1` event that are never left out.
 pub(crate) fn default(object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };

@@ -296,6 +296,14 @@ impl Resourceful<'_> {
         write: &mut Write,
     ) -> Result<Written, ApiError> {
         let custom = self.resource.structural.is_some();
+        let kind = text(wanted, "/kind");
+        if !matches!(kind, "" | "Scale") {
+            return Err(ApiError::bad_request(if custom {
+                "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"".to_owned()
+            } else {
+                format!("{kind} in version \"v1\" cannot be handled as a Scale: converting (v1.{kind}) to (autoscaling.Scale): unknown conversion")
+            }));
+        }
         let replicas = wanted.pointer("/spec/replicas").unwrap_or(&Value::Null);
         if !replicas.is_null() && replicas.as_i64().is_none_or(|n| i32::try_from(n).is_err()) {
             let what = crate::meta::go_kind(replicas);

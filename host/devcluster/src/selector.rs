@@ -298,6 +298,12 @@ impl FieldSelector {
                 value = value.get(step).unwrap_or(&Value::Null);
             }
             let found = match value {
+                // Of an event: who told it.
+                Value::Object(source) if field == "source" => {
+                    let named = source.get("component").and_then(Value::as_str);
+                    let reporter = object.get("reportingComponent").and_then(Value::as_str);
+                    named.or(reporter).unwrap_or_default().to_owned()
+                }
                 Value::String(text) => text.clone(),
                 Value::Null => String::new(),
                 other => other.to_string(),

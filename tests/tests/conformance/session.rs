@@ -8,8 +8,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tests::api::PAUSE;
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
+use tests::api::{PATIENCE, PAUSE};
 
 /// Media type of JSON.
 pub(crate) const JSON: &str = "application/json";
@@ -224,17 +223,7 @@ impl Session {
 
     /// Reads events of a watch until one is `last` or the stream ends, and keeps them.
     pub(crate) async fn events(&mut self, step: &str, mut watch: Watch, last: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let read = async {
-            while let Some(event) = watch.next().await {
-                let done = last(&event);
-                watch.events.push(event);
-                if done {
-                    return;
-                }
-            }
-            watch.ended = true;
-        };
-        let in_time = tokio::time::timeout(PATIENCE, read).await.is_ok();
+        let in_time = watch.read_to(last).await;
         let mut answer = watch.head;
         answer["events"] = watch.events.clone().into();
         answer["stream ended"] = watch.ended.into();
@@ -255,6 +244,21 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Reads events until one is `last` or the stream ends; false if that takes too long.
+    pub(crate) async fn read_to(&mut self, last: impl Fn(&Value) -> bool) -> bool {
+        let read = async {
+            while let Some(event) = self.next().await {
+                let done = last(&event);
+                self.events.push(event);
+                if done {
+                    return;
+                }
+            }
+            self.ended = true;
+        };
+        tokio::time::timeout(PATIENCE, read).await.is_ok()
+    }
+
     /// The next event; none at the end of the stream.
     async fn next(&mut self) -> Option<Value> {
         loop {

@@ -74,11 +74,11 @@ pub(crate) async fn scenario(s: &mut Session) {
         s.patch(&format!("{kind}: JSON patch of the scale"), JSON_PATCH, &scale,
             &json!([{ "op": "replace", "path": "/spec/replicas", "value": 2 }])).await;
         s.patch(&format!("{kind}: strategic merge patch of the scale"), STRATEGIC, &scale, &json!({ "spec": { "replicas": 3 } })).await;
-        s.patch(&format!("{kind}: apply of the scale"), APPLY, &format!("{scale}?fieldManager=scaler"), &bare).await;
-        s.patch(&format!("{kind}: forced apply of the scale"), APPLY, &format!("{scale}?fieldManager=scaler&force=true"), &bare).await;
         s.get(&format!("{kind}: after the scale"), &one).await;
         s.get(&format!("{kind}: a scale of what is not there"), &s.path(&format!("{resource}/none/scale"))).await;
         s.patch(&format!("{kind}: dry run of a scale"), MERGE, &format!("{scale}?dryRun=All"), &json!({ "spec": { "replicas": 6 } })).await;
+        s.patch(&format!("{kind}: apply of the scale"), APPLY, &format!("{scale}?fieldManager=scaler"), &bare).await;
+        s.patch(&format!("{kind}: forced apply of the scale"), APPLY, &format!("{scale}?fieldManager=scaler&force=true"), &bare).await;
     }
     s.quietly(Call::with("POST", &s.path("v1/configmaps"), &config_map("one"))).await;
     s.get("a status of a kind without", &s.path("v1/configmaps/one/status")).await;
