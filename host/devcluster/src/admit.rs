@@ -31,7 +31,8 @@ impl Endpoint {
 }
 
 /// What a typed server could not decode (400), and what it would drop.
-pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<String>, String> {
+/// `applied` says that the object comes from an apply.
+pub(crate) fn decode(resource: &Resource, object: &mut Value, applied: bool) -> Result<Vec<String>, String> {
     let Some(metadata) = object.get_mut("metadata") else { return Err("metadata is missing".to_owned()) };
     let within = if resource.behaviour == Behaviour::Custom { "" } else { "metadata." };
     meta::wrong_type(metadata, within).map_or(Ok(()), Err)?;
@@ -50,7 +51,11 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<Vec<Stri
         Behaviour::Custom => {
             if let Some(structural) = &resource.structural {
                 unknown.extend(structural.prune(object));
-                structural.default(object);
+                if applied {
+                    structural.fill(object);
+                } else {
+                    structural.default(object);
+                }
             }
         }
         Behaviour::CoreEvent | Behaviour::NewEvent => {

@@ -51,7 +51,7 @@ impl Cluster {
             apply(&live, &managers, &config, write.force, &resource.merge, &request).map_err(apply_error)?;
         let mut object = applied.object;
         // The answer to unknown fields was given by the merge.
-        admit::decode(resource, &mut object).map_err(|fault| invalid_patch(&config, &fault))?;
+        admit::decode(resource, &mut object, true).map_err(|fault| invalid_patch(&config, &fault))?;
         check_name(&object, key)?;
         let Some(old) = old else {
             if write.endpoint != Endpoint::Main {

@@ -50,7 +50,10 @@ impl Column {
             kind: text(entry, "/type").to_owned(),
             format: text(entry, "/format").to_owned(),
             description: match text(entry, "/description") {
-                "" => format!("Custom resource definition column (in JSONPath format): {}", text(entry, "/jsonPath")),
+                "" => format!(
+                    "Custom resource definition column (in JSONPath format): {}",
+                    text(entry, "/jsonPath")
+                ),
                 own => own.to_owned(),
             },
             priority: entry.get("priority").and_then(Value::as_i64).unwrap_or(0),
@@ -99,25 +102,45 @@ impl Column {
 /// The descriptions, which the server takes from its API's documentation.
 fn described(name: &str) -> &'static str {
     match name {
-        "Name" => "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
-        "Age" | "Created At" => "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
-        "Data" => "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process.",
+        "Name" => {
+            "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+        }
+        "Age" | "Created At" => {
+            "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        }
+        "Data" => {
+            "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the keys in the BinaryData field, this is enforced during validation process."
+        }
         "Ready" => "Number of the pod with ready state",
-        "Up-to-date" => "Total number of non-terminating pods targeted by this deployment that have the desired template spec.",
-        "Available" => "Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment.",
+        "Up-to-date" => {
+            "Total number of non-terminating pods targeted by this deployment that have the desired template spec."
+        }
+        "Available" => {
+            "Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment."
+        }
         "Containers" => "Names of each container in the template.",
         "Images" => "Images referenced by each container in the template.",
-        "Selector" => "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the ones affected by this deployment. It must match the pod template's labels.",
-        "Holder" => "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field.",
+        "Selector" => {
+            "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the ones affected by this deployment. It must match the pod template's labels."
+        }
+        "Holder" => {
+            "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field."
+        }
         "Status" => "The status of the namespace",
         "Last Seen" => "The time at which the most recent occurrence of this event was recorded.",
         "Type" => "Type of this event (Normal, Warning), new types could be added in the future",
-        "Reason" => "This should be a short, machine understandable string that gives the reason for the transition into the object's current status.",
+        "Reason" => {
+            "This should be a short, machine understandable string that gives the reason for the transition into the object's current status."
+        }
         "Object" => "The object that this event is about.",
-        "Subobject" => "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a part of an object.",
+        "Subobject" => {
+            "If referring to a piece of an object instead of an entire object, this string should contain a valid JSON/Go field access statement, such as desiredState.manifest.containers[2]. For example, if the object reference is to a container within a pod, this would take on a value like: \"spec.containers{name}\" (where \"name\" refers to the name of the container that triggered the event) or if no container name is specified \"spec.containers[2]\" (container with index 2 in this pod). This syntax is chosen only to have some well-defined way of referencing a part of an object."
+        }
         "Source" => "The component reporting this event. Should be a short machine understandable string.",
         "Message" => "A human-readable description of the status of this operation.",
-        "First Seen" => "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)",
+        "First Seen" => {
+            "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)"
+        }
         "Count" => "The number of times this event has occurred.",
         _ => "",
     }

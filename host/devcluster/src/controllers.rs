@@ -122,7 +122,13 @@ impl Cluster {
         }
         // As the collector's patch is: who owned the references owns them no more.
         let mut write = crate::write::Write::internal("kube-controller-manager", Endpoint::Main);
-        if let Err(error) = self.rewrite(resource, &place.1, &Arc::new(Object::new(object.value.clone(), object.version)), value, &mut write) {
+        if let Err(error) = self.rewrite(
+            resource,
+            &place.1,
+            &Arc::new(Object::new(object.value.clone(), object.version)),
+            value,
+            &mut write,
+        ) {
             tracing::debug!(%error, "garbage collection met another change");
         }
     }

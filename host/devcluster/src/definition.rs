@@ -219,7 +219,9 @@ pub(crate) fn resources(object: &Value, table: TableId) -> Vec<Resource> {
                 behaviour: Behaviour::Custom,
                 stored_as: stored_as.clone(),
                 deprecation: deprecation(group, &name("kind"), version, &preferred),
-                structural: Some(Arc::new(Structural::new(schema, version.pointer("/subresources/scale")).ok()?)),
+                structural: Some(Arc::new(
+                    Structural::new(schema, version.pointer("/subresources/scale")).ok()?,
+                )),
                 columns: columns::custom(version.get("additionalPrinterColumns").and_then(Value::as_array)),
                 merge: Schema::from_openapi(schema).ok()?,
                 resets: Resets {

@@ -22,7 +22,10 @@ pub(crate) fn wrong_type(object: &Value) -> Option<String> {
     let integers = ["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
     let of = |name: &str| object.pointer(&format!("/spec/{name}"));
     let complain = |value: &Value, path: &str, wanted: &str| {
-        format!("json: cannot unmarshal {} into Go struct field {path} of type {wanted}", meta::go_kind(value))
+        format!(
+            "json: cannot unmarshal {} into Go struct field {path} of type {wanted}",
+            meta::go_kind(value)
+        )
     };
     for name in integers {
         if let Some(value) =

@@ -36,7 +36,8 @@ fn steps(text: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('.') {
-            let unescaped = |at: &usize| *at == 0 || !after.get(..*at).is_some_and(|head| head.ends_with('\\'));
+            let unescaped =
+                |at: &usize| *at == 0 || !after.get(..*at).is_some_and(|head| head.ends_with('\\'));
             let ends = after.match_indices(['.', '[']).map(|(at, _)| at);
             let end = ends.filter(|at| unescaped(at)).next().unwrap_or(after.len());
             let (name, tail) = after.split_at(end);
@@ -109,7 +110,11 @@ fn find<'a>(steps: &[Step], mut values: Vec<&'a Value>) -> Vec<&'a Value> {
                     Step::Field(name) => value.get(name).into_iter().collect(),
                     Step::Index(index) => {
                         let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                        let at = if *index < 0 { list.len().checked_add_signed(*index) } else { Some(*index as usize) };
+                        let at = if *index < 0 {
+                            list.len().checked_add_signed(*index)
+                        } else {
+                            Some(*index as usize)
+                        };
                         at.and_then(|at| list.get(at)).into_iter().collect()
                     }
                     Step::All => {

@@ -188,7 +188,8 @@ fn finalizers(metadata: &Value, built_in: bool, errors: &mut Vec<FieldError>) {
 /// What the server warns of in the finalizers of custom resources.
 pub(crate) fn finalizer_warnings(metadata: &Value) -> impl Iterator<Item = String> {
     let list = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
-    let bare = list.filter_map(Value::as_str).filter(|f| !f.contains('/') && !STANDARD_FINALIZERS.contains(f));
+    let bare =
+        list.filter_map(Value::as_str).filter(|f| !f.contains('/') && !STANDARD_FINALIZERS.contains(f));
     bare.map(|f| {
         format!(
             "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
@@ -272,7 +273,10 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
 /// `within` is where the decoder of the kind says that the metadata are.
 pub(crate) fn wrong_type(metadata: &Value, within: &str) -> Option<String> {
     let Some(fields) = metadata.as_object() else {
-        return Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(metadata)));
+        return Some(format!(
+            "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
+            go_kind(metadata)
+        ));
     };
     for (name, value) in fields {
         let (wrong, wanted) = match name.as_str() {

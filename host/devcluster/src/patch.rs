@@ -74,7 +74,10 @@ fn lenient(operation: PatchOperation, to: &Value) -> PatchOperation {
     match operation {
         PatchOperation::Replace(replace)
             if to.pointer(replace.path.as_str()).is_none()
-                && replace.path.parent().is_some_and(|p| to.pointer(p.as_str()).is_some_and(Value::is_object)) =>
+                && replace
+                    .path
+                    .parent()
+                    .is_some_and(|p| to.pointer(p.as_str()).is_some_and(Value::is_object)) =>
         {
             PatchOperation::Add(AddOperation { path: replace.path, value: replace.value })
         }

@@ -113,7 +113,11 @@ impl Cluster {
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
         if resource.behaviour == Behaviour::Namespace && IMMORTAL.contains(&key.name.as_str()) {
-            return Err(ApiError::forbidden(resource.qualified(), &key.name, "this namespace may not be deleted"));
+            return Err(ApiError::forbidden(
+                resource.qualified(),
+                &key.name,
+                "this namespace may not be deleted",
+            ));
         }
         let old = self.existing(resource, key)?;
         check_preconditions(resource, key, &old, options)?;
@@ -146,7 +150,9 @@ impl Cluster {
         let time = self.now();
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             if !old.deleting() {
-                if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+                if let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+                    && resource.behaviour != Behaviour::Definition
+                {
                     metadata.insert("generation".to_owned(), (generation + 1).into());
                 }
                 metadata.insert("deletionTimestamp".to_owned(), time.as_str().into());
@@ -161,7 +167,9 @@ impl Cluster {
         }
         match resource.behaviour {
             Behaviour::Namespace => value["status"]["phase"] = "Terminating".into(),
-            Behaviour::Definition if !old.deleting() => definition::set_terminating(&mut value, definition::PENDING, &time),
+            Behaviour::Definition if !old.deleting() => {
+                definition::set_terminating(&mut value, definition::PENDING, &time)
+            }
             _ => {}
         }
         if options.dry_run {

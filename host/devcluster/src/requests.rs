@@ -55,7 +55,10 @@ pub(crate) fn serve(shared: &Arc<Shared>, path: &ResourcePath, call: &Call) -> R
         "watch" if endpoint == Endpoint::Main => request.watch(),
         "list" => request.list(),
         // An object has one namespace.
-        "get" | "update" | "patch" | "delete" if all_namespaces => Err(ApiError::no_such_path()),
+        "get" | "update" | "patch" | "delete" if all_namespaces => Err(request.nowhere()),
+        "create" | "deletecollection" if all_namespaces && request.resource.structural.is_some() => {
+            Err(request.nowhere())
+        }
         "get" => request.get(endpoint),
         "create" if path.name.is_empty() && !all_namespaces => request.create(),
         // Namespaces do not go all at once.
@@ -72,8 +75,13 @@ pub(crate) fn serve(shared: &Arc<Shared>, path: &ResourcePath, call: &Call) -> R
 
 /// Below a version that is served the router answers, elsewhere nobody.
 fn no_such_resource(cluster: &Cluster, path: &ResourcePath) -> ApiError {
-    let mut served = cluster.registry.all().iter().filter(|r| r.group == path.group && r.version == path.version);
-    if served.any(|r| r.structural.is_none()) { ApiError::no_such_resource() } else { ApiError::no_such_path() }
+    let mut served =
+        cluster.registry.all().iter().filter(|r| r.group == path.group && r.version == path.version);
+    if served.any(|r| r.structural.is_none()) {
+        ApiError::no_such_resource()
+    } else {
+        ApiError::no_such_path()
+    }
 }
 
 /// Everybody may do everything.
@@ -139,6 +147,15 @@ impl Resourceful<'_> {
                 Err(ApiError::not_found(self.resource.qualified(), &self.path.name))
             }
             _ => Err(ApiError::no_such_resource()),
+        }
+    }
+
+    /// The router knows the paths of built-in kinds, that of custom resources does not.
+    fn nowhere(&self) -> ApiError {
+        if self.resource.structural.is_none() {
+            ApiError::no_such_resource()
+        } else {
+            ApiError::no_such_path()
         }
     }
 
@@ -299,15 +316,20 @@ impl Resourceful<'_> {
         let kind = text(wanted, "/kind");
         if !matches!(kind, "" | "Scale") {
             return Err(ApiError::bad_request(if custom {
-                "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"".to_owned()
+                "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\""
+                    .to_owned()
             } else {
-                format!("{kind} in version \"v1\" cannot be handled as a Scale: converting (v1.{kind}) to (autoscaling.Scale): unknown conversion")
+                format!(
+                    "{kind} in version \"v1\" cannot be handled as a Scale: converting (v1.{kind}) to (autoscaling.Scale): unknown conversion"
+                )
             }));
         }
         let replicas = wanted.pointer("/spec/replicas").unwrap_or(&Value::Null);
         if !replicas.is_null() && replicas.as_i64().is_none_or(|n| i32::try_from(n).is_err()) {
             let what = crate::meta::go_kind(replicas);
-            let fault = format!("json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32");
+            let fault = format!(
+                "json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32"
+            );
             return Err(crate::write::invalid_patch(wanted, &fault));
         }
         let replicas = replicas.as_i64().unwrap_or(0);
@@ -401,8 +423,11 @@ fn patch_body(call: &Call, kind: PatchKind) -> Result<Value, ApiError> {
         return Ok(value);
     }
     let what = crate::meta::go_kind(&value);
-    let decoding = if kind == PatchKind::Apply { "error unmarshaling JSON: while decoding JSON: " } else { "" };
-    Err(ApiError::bad_request(format!("{prefix}{decoding}json: cannot unmarshal {what} into Go value of type {wanted}")))
+    let decoding =
+        if kind == PatchKind::Apply { "error unmarshaling JSON: while decoding JSON: " } else { "" };
+    Err(ApiError::bad_request(format!(
+        "{prefix}{decoding}json: cannot unmarshal {what} into Go value of type {wanted}"
+    )))
 }
 
 fn field_manager(name: &str, errors: &mut Vec<FieldError>) {

@@ -85,12 +85,13 @@ impl Resource {
     }
 
     /// Custom resources have them in an order of their own.
-    pub(crate) fn verbs(&self) -> [&'static str; 8] {
+    pub(crate) fn verbs(&self) -> &'static [&'static str] {
         match self.behaviour {
             Behaviour::Custom => {
-                ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+                &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
             }
-            _ => ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+            Behaviour::Namespace => &["create", "delete", "get", "list", "patch", "update", "watch"],
+            _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         }
     }
 }

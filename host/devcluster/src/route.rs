@@ -129,7 +129,9 @@ impl Query {
             "" => Ok(None),
             text => match text.parse::<i64>() {
                 Ok(number) => Ok(u64::try_from(number).ok()),
-                Err(_) => Err(ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
+                Err(_) => {
+                    Err(ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
+                }
             },
         }
     }
@@ -194,7 +196,8 @@ pub(crate) fn accept(header: &str) -> Result<Accepted, ApiError> {
             let served = match accepted.profile.as_str() {
                 "" => true,
                 "Table" | "PartialObjectMetadata" | "PartialObjectMetadataList" => {
-                    matches!(accepted.version.as_str(), "" | "v1") && matches!(accepted.group.as_str(), "" | "meta.k8s.io")
+                    matches!(accepted.version.as_str(), "" | "v1")
+                        && matches!(accepted.group.as_str(), "" | "meta.k8s.io")
                 }
                 "APIGroupDiscoveryList" => accepted.version == "v2",
                 _ => false,

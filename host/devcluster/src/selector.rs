@@ -154,11 +154,17 @@ impl<'a> Parser<'a> {
                     match self.next() {
                         Token::End => return Ok(requirements),
                         Token::Symbol(",") if !matches!(self.peek(), Token::Word(_) | Token::Symbol("!")) => {
-                            return Err(format!("found '{}', expected: identifier after ','", self.peek().text()));
+                            return Err(format!(
+                                "found '{}', expected: identifier after ','",
+                                self.peek().text()
+                            ));
                         }
                         Token::Symbol(",") => {}
                         other => {
-                            return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+                            return Err(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                other.text()
+                            ));
                         }
                     }
                 }

@@ -158,11 +158,14 @@ impl ApiError {
     }
 
     pub(crate) fn too_large_version(wanted: u64, current: u64) -> Self {
-        let mut error =
-            Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"))
-                .causes(vec![
-                    json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }),
-                ]);
+        let mut error = Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {wanted}, current: {current}"),
+        )
+        .causes(vec![
+            json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }),
+        ]);
         if let Some(details) = &mut error.details {
             details["retryAfterSeconds"] = 1.into();
         }
@@ -201,7 +204,9 @@ impl ApiError {
     }
 
     pub(crate) fn other_namespace() -> Self {
-        Self::bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        Self::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        )
     }
 
     /// Names what the real server accepts, of which this one speaks JSON only.

@@ -54,14 +54,19 @@ impl Structural {
     /// Fills in the schema's defaults, and drops nulls of what is not nullable (apiextensions-apiserver's
     /// `PruneNonNullableNullsWithoutDefaults`).
     pub(crate) fn default(&self, object: &mut Value) {
+        without_nulls(object, &self.schema);
+        self.fill(object);
+    }
+
+    /// Only the defaults: what an apply sets to null stays null.
+    pub(crate) fn fill(&self, object: &mut Value) {
         default(object, &self.schema);
     }
 
     /// What is wrong with an object. With `old`, faults of values that did not change are let pass
     /// (KEP-4008, validation ratcheting).
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let unchanged =
-            |at: &str| old.is_some_and(|old| old.pointer(at) == object.pointer(at));
+        let unchanged = |at: &str| old.is_some_and(|old| old.pointer(at) == object.pointer(at));
         let mut texts: Vec<String> = Vec::new();
         let mut found: Vec<FieldError> = self
             .validator
@@ -134,7 +139,14 @@ fn further(
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
                 for (index, item) in items.iter().enumerate() {
-                    further(item, schema, &format!("{path}[{index}]"), &format!("{pointer}/{index}"), unchanged, errors);
+                    further(
+                        item,
+                        schema,
+                        &format!("{path}[{index}]"),
+                        &format!("{pointer}/{index}"),
+                        unchanged,
+                        errors,
+                    );
                 }
             }
         }
@@ -169,13 +181,20 @@ fn own_faults(value: &Value, schema: &Value, path: &str, errors: &mut Vec<FieldE
     for (index, item) in items.iter().enumerate() {
         let identity = match (&keys, item) {
             (None, item) => item.clone(),
-            (Some(keys), Value::Object(fields)) => {
-                keys.iter().filter_map(|k| Some(((*k).to_owned(), fields.get(*k)?.clone()))).collect::<Map<_, _>>().into()
-            }
+            (Some(keys), Value::Object(fields)) => keys
+                .iter()
+                .filter_map(|k| Some(((*k).to_owned(), fields.get(*k)?.clone())))
+                .collect::<Map<_, _>>()
+                .into(),
             _ => continue,
         };
         if seen.contains(&identity) {
-            errors.push(FieldError::with(FieldErrorKind::Duplicate, format!("{path}[{index}]"), &identity, ""));
+            errors.push(FieldError::with(
+                FieldErrorKind::Duplicate,
+                format!("{path}[{index}]"),
+                &identity,
+                "",
+            ));
         } else {
             seen.push(identity);
         }
@@ -223,9 +242,6 @@ fn default(value: &mut Value, schema: &Value) {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
             for (name, schema) in properties.into_iter().flatten() {
-                if !takes_null(schema) && fields.get(name).is_some_and(Value::is_null) {
-                    fields.remove(name);
-                }
                 if let Some(filling) = schema.get("default")
                     && !fields.contains_key(name)
                 {
@@ -237,8 +253,6 @@ fn default(value: &mut Value, schema: &Value) {
             }
             let additional = schema.get("additionalProperties").filter(|a| a.is_object());
             if let Some(additional) = additional {
-                let declared = |name: &String| properties.is_some_and(|p| p.contains_key(name));
-                fields.retain(|name, v| declared(name) || !v.is_null() || takes_null(additional));
                 for (name, value) in fields.iter_mut() {
                     if properties.is_none_or(|p| !p.contains_key(name)) {
                         default(value, additional);
@@ -255,8 +269,30 @@ fn default(value: &mut Value, schema: &Value) {
         }
         // A whole number is an integer however it is written.
         Value::Number(number) if schema.get("type") == Some(&"integer".into()) => {
-            if let Some(whole) = number.as_f64().filter(|n| !number.is_i64() && n.fract() == 0.0 && n.abs() < 1e15) {
+            if let Some(whole) =
+                number.as_f64().filter(|n| !number.is_i64() && n.fract() == 0.0 && n.abs() < 1e15)
+            {
                 *value = (whole as i64).into();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn without_nulls(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(fields) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let additional = schema.get("additionalProperties").filter(|a| a.is_object());
+            fields.retain(|name, value| {
+                let Some(schema) = properties.and_then(|p| p.get(name)).or(additional) else { return true };
+                without_nulls(value, schema);
+                !value.is_null() || takes_null(schema)
+            });
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| without_nulls(item, schema));
             }
         }
         _ => {}
@@ -403,7 +439,9 @@ fn field_error(error: &jsonschema::ValidationError<'_>) -> FieldError {
         ValidationErrorKind::ExclusiveMaximum { limit } => body(format!("should be less than {limit}")),
         ValidationErrorKind::Minimum { limit } => body(format!("should be greater than or equal to {limit}")),
         ValidationErrorKind::ExclusiveMinimum { limit } => body(format!("should be greater than {limit}")),
-        ValidationErrorKind::MultipleOf { multiple_of } => body(format!("should be a multiple of {multiple_of}")),
+        ValidationErrorKind::MultipleOf { multiple_of } => {
+            body(format!("should be a multiple of {multiple_of}"))
+        }
         ValidationErrorKind::Pattern { pattern } => body(format!("should match '{pattern}'")),
         ValidationErrorKind::UniqueItems => body("shouldn't contain duplicates".to_owned()),
         other => body(format!("must validate the schema ({})", other.keyword())),

@@ -64,7 +64,12 @@ fn check_patched_kind(resource: &Resource, patched: &Value) -> Result<(), ApiErr
     if absent || (version == resource.api_version() && kind == resource.kind) {
         return Ok(());
     }
-    Err(invalid_patch(patched, &format!("no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\"")))
+    Err(invalid_patch(
+        patched,
+        &format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        ),
+    ))
 }
 
 pub(crate) fn invalid_patch(patched: &Value, fault: &str) -> ApiError {
@@ -190,7 +195,7 @@ impl Cluster {
     }
 
     fn decode(resource: &Resource, object: &mut Value, write: &mut Write) -> Result<(), ApiError> {
-        let handled = admit::decode(resource, object).and_then(|unknown| write.unknown(&unknown));
+        let handled = admit::decode(resource, object, false).and_then(|unknown| write.unknown(&unknown));
         handled.map_err(|fault| {
             let (kind, version) = (&resource.kind, &resource.version);
             ApiError::bad_request(format!(
@@ -373,7 +378,8 @@ impl Cluster {
             return Err(ApiError::unnamed(&key.name));
         }
         to_stored(resource, &mut patched);
-        let handled = admit::decode(resource, &mut patched).and_then(|unknown| write.unknown(&unknown));
+        let handled =
+            admit::decode(resource, &mut patched, false).and_then(|unknown| write.unknown(&unknown));
         handled.map_err(|fault| invalid_patch(&patched, &fault))?;
         check_name(&patched, key)?;
         self.succeed(resource, key, &old, patched, write, Ownership::Changed)

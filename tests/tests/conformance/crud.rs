@@ -30,7 +30,8 @@ pub(crate) async fn scenario(s: &mut Session) {
         changed["metadata"]["uid"] = made["metadata"]["uid"].clone();
         changed["metadata"]["name"] = "two".into();
         s.put(&format!("{plural}: replace under another name"), &one, &changed).await;
-        s.put(&format!("{plural}: replace what is not there"), &s.path(&format!("{resource}/two")), &changed).await;
+        s.put(&format!("{plural}: replace what is not there"), &s.path(&format!("{resource}/two")), &changed)
+            .await;
         let mut unversioned = object.clone();
         unversioned["metadata"]["annotations"] = json!({ "x": "y" });
         s.put(&format!("{plural}: replace without a version"), &one, &unversioned).await;
@@ -57,7 +58,12 @@ pub(crate) async fn scenario(s: &mut Session) {
     s.get("a namespace", &format!("/api/v1/namespaces/{}", s.namespace)).await;
     let missing = s.path(DEPLOYMENTS).replace(&s.namespace, "no-such-namespace");
     s.post("create in a namespace that is not there", &missing, &deployment("x")).await;
-    s.post("create a Foo in a namespace that is not there", &s.path(FOOS).replace(&s.namespace, "no-such-namespace"), &foo("x")).await;
+    s.post(
+        "create a Foo in a namespace that is not there",
+        &s.path(FOOS).replace(&s.namespace, "no-such-namespace"),
+        &foo("x"),
+    )
+    .await;
     s.get("list in a namespace that is not there", &missing).await;
     let lease = json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "one" },
         "spec": { "holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z",

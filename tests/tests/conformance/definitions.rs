@@ -5,7 +5,83 @@ use crate::session::{APPLY, Call, JSON, MERGE, Session};
 use crate::table::Intended;
 use serde_json::{Value, json};
 
-pub(crate) const INTENDED: &[Intended] = &[];
+pub(crate) const INTENDED: &[Intended] = &[
+    Intended {
+        step: "faulty: no kind",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a plural in capitals",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: no versions",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: no storage version",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: two storage versions",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: one version twice",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a bad version",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a schema *",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a field without a type",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a list without items",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a map list without keys",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a bad *",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a type that is none",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "faulty: a column *",
+        at: "*",
+        why: "definitions are checked as far as the schemas of their resources are used",
+    },
+    Intended {
+        step: "life: its version",
+        at: "body.resources[0].storageVersionHash",
+        why: "the hash serves storage migration, which there is none of",
+    },
+];
 
 const GROUP: &str = "crds.conformance.test";
 
@@ -34,36 +110,87 @@ async fn faults(s: &mut Session) {
         ("a scope that is none", json!({ "spec": { "scope": "Sideways" } })),
         ("no plural", json!({ "spec": { "names": { "plural": "" } } })),
         ("no kind", json!({ "spec": { "names": { "kind": "" } } })),
-        ("a plural in capitals", json!({ "metadata": { "name": format!("Things.{GROUP}") }, "spec": { "names": { "plural": "Things" } } })),
+        (
+            "a plural in capitals",
+            json!({ "metadata": { "name": format!("Things.{GROUP}") }, "spec": { "names": { "plural": "Things" } } }),
+        ),
         ("no versions", json!({ "spec": { "versions": [] } })),
-        ("no storage version", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": false, "schema": { "openAPIV3Schema": schema() } }] } })),
-        ("two storage versions", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } },
-            { "name": "v2", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } }] } })),
-        ("one version twice", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } },
-            { "name": "v1", "served": true, "storage": false, "schema": { "openAPIV3Schema": schema() } }] } })),
-        ("a bad version", json!({ "spec": { "versions": [{ "name": "V_1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } }] } })),
+        (
+            "no storage version",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": false, "schema": { "openAPIV3Schema": schema() } }] } }),
+        ),
+        (
+            "two storage versions",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } },
+            { "name": "v2", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } }] } }),
+        ),
+        (
+            "one version twice",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } },
+            { "name": "v1", "served": true, "storage": false, "schema": { "openAPIV3Schema": schema() } }] } }),
+        ),
+        (
+            "a bad version",
+            json!({ "spec": { "versions": [{ "name": "V_1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() } }] } }),
+        ),
         ("no schema", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true }] } })),
-        ("a schema without a type", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "properties": {} } } }] } })),
-        ("a schema of another type", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "array" } } }] } })),
-        ("a field without a type", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": {} } } } }] } })),
-        ("a list without items", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": { "a": { "type": "array" } } } } }] } })),
-        ("a map list without keys", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
-            "a": { "type": "array", "x-kubernetes-list-type": "map", "items": { "type": "object", "properties": { "k": { "type": "string" } } } } } } } }] } })),
-        ("a bad default", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
-            "a": { "type": "string", "default": 1 } } } } }] } })),
-        ("a bad pattern", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
-            "a": { "type": "string", "pattern": "(" } } } } }] } })),
-        ("a type that is none", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
-            "a": { "type": "nonsense" } } } } }] } })),
+        (
+            "a schema without a type",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "properties": {} } } }] } }),
+        ),
+        (
+            "a schema of another type",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "array" } } }] } }),
+        ),
+        (
+            "a field without a type",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": { "spec": {} } } } }] } }),
+        ),
+        (
+            "a list without items",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": { "a": { "type": "array" } } } } }] } }),
+        ),
+        (
+            "a map list without keys",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+            "a": { "type": "array", "x-kubernetes-list-type": "map", "items": { "type": "object", "properties": { "k": { "type": "string" } } } } } } } }] } }),
+        ),
+        (
+            "a bad default",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+            "a": { "type": "string", "default": 1 } } } } }] } }),
+        ),
+        (
+            "a bad pattern",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+            "a": { "type": "string", "pattern": "(" } } } } }] } }),
+        ),
+        (
+            "a type that is none",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+            "a": { "type": "nonsense" } } } } }] } }),
+        ),
         ("an unknown field", json!({ "spec": { "unknown": 1 } })),
-        ("a protected group", json!({ "metadata": { "name": "things.x.k8s.io" }, "spec": { "group": "x.k8s.io" } })),
+        (
+            "a protected group",
+            json!({ "metadata": { "name": "things.x.k8s.io" }, "spec": { "group": "x.k8s.io" } }),
+        ),
         ("short names twice", json!({ "spec": { "names": { "shortNames": ["t", "t"] } } })),
-        ("a bad scale path", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() },
-            "subresources": { "scale": { "specReplicasPath": "spec.x", "statusReplicasPath": ".status.x" } } }] } })),
-        ("a column without a path", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() },
-            "additionalPrinterColumns": [{ "name": "A", "type": "string" }] }] } })),
-        ("a column of a type that is none", json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() },
-            "additionalPrinterColumns": [{ "name": "A", "type": "nonsense", "jsonPath": ".a" }] }] } })),
+        (
+            "a bad scale path",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() },
+            "subresources": { "scale": { "specReplicasPath": "spec.x", "statusReplicasPath": ".status.x" } } }] } }),
+        ),
+        (
+            "a column without a path",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() },
+            "additionalPrinterColumns": [{ "name": "A", "type": "string" }] }] } }),
+        ),
+        (
+            "a column of a type that is none",
+            json!({ "spec": { "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema() },
+            "additionalPrinterColumns": [{ "name": "A", "type": "nonsense", "jsonPath": ".a" }] }] } }),
+        ),
     ] {
         let mut object = definition(GROUP, "Thing", &schema());
         overlay(&mut object, &change);
@@ -101,20 +228,29 @@ async fn life(s: &mut Session) {
     s.patch("life: another kind", MERGE, &path, &json!({ "spec": { "names": { "kind": "Other" } } })).await;
     s.patch("life: another scope", MERGE, &path, &json!({ "spec": { "scope": "Cluster" } })).await;
     s.patch("life: another group", MERGE, &path, &json!({ "spec": { "group": "other.test" } })).await;
-    s.patch("life: a short name", MERGE, &path, &json!({ "spec": { "names": { "shortNames": ["lf"] } } })).await;
-    s.until("life: the short name is accepted", &path, |_, o| o["status"]["acceptedNames"]["shortNames"] == json!(["lf"])).await;
+    s.patch("life: a short name", MERGE, &path, &json!({ "spec": { "names": { "shortNames": ["lf"] } } }))
+        .await;
+    s.until("life: the short name is accepted", &path, |_, o| {
+        o["status"]["acceptedNames"]["shortNames"] == json!(["lf"])
+    })
+    .await;
     s.patch("life: an apply", APPLY, &format!("{path}?fieldManager=m"), &object).await;
     let watch = s.watch(&format!("{all}?watch=true"), JSON).await;
     s.delete("life: delete the definition", &path, None).await;
     s.until("life: it is going away", &path, |_, o| {
-        o["status"]["conditions"].as_array().is_some_and(|c| c.iter().any(|c| c["type"] == "Terminating" && c["reason"] == "InstanceDeletionInProgress"))
-    }).await;
-    s.until("life: its object is being deleted", &one, |_, o| !o["metadata"]["deletionTimestamp"].is_null()).await;
+        o["status"]["conditions"].as_array().is_some_and(|c| {
+            c.iter().any(|c| c["type"] == "Terminating" && c["reason"] == "InstanceDeletionInProgress")
+        })
+    })
+    .await;
+    s.until("life: its object is being deleted", &one, |_, o| !o["metadata"]["deletionTimestamp"].is_null())
+        .await;
     s.post("life: create while it goes", &all, &{
         let mut life = life.clone();
         life["metadata"] = json!({ "name": "late" });
         life
-    }).await;
+    })
+    .await;
     s.patch("life: let the object go", MERGE, &one, &json!({ "metadata": { "finalizers": null } })).await;
     s.until_gone("life: the definition is gone", &path).await;
     s.until_gone("life: nothing is served any more", &all).await;
@@ -136,7 +272,13 @@ async fn versions(s: &mut Session) {
     let mut warned = version("v1alpha1", false, true);
     warned["deprecated"] = true.into();
     warned["deprecationWarning"] = "use v1".into();
-    object["spec"]["versions"] = json!([deprecated, warned, version("v1", true, true), version("v2alpha1", false, false), version("v2", false, true)]);
+    object["spec"]["versions"] = json!([
+        deprecated,
+        warned,
+        version("v1", true, true),
+        version("v2alpha1", false, false),
+        version("v2", false, true)
+    ]);
     let path = format!("{DEFINITIONS}/versions.{GROUP}");
     s.post("versions: create", DEFINITIONS, &object).await;
     s.until("versions: established", &path, established).await;
@@ -156,8 +298,12 @@ async fn versions(s: &mut Session) {
     s.post("versions: create in the wrong one", &paths[2].1, &one).await;
     s.patch("versions: apply in v2", APPLY, &format!("{}/one?fieldManager=m&force=true", paths[4].1), &json!({
         "apiVersion": format!("{GROUP}/v2"), "kind": "Version", "metadata": { "name": "one" }, "spec": { "a": "c" } })).await;
-    s.patch("versions: patch in v1", MERGE, &format!("{}/one", paths[2].1), &json!({ "spec": { "a": "d" } })).await;
-    s.until("versions: the group", &format!("/apis/{GROUP}"), |_, o| o["versions"].as_array().is_some_and(|v| v.len() == 4)).await;
+    s.patch("versions: patch in v1", MERGE, &format!("{}/one", paths[2].1), &json!({ "spec": { "a": "d" } }))
+        .await;
+    s.until("versions: the group", &format!("/apis/{GROUP}"), |_, o| {
+        o["versions"].as_array().is_some_and(|v| v.len() == 4)
+    })
+    .await;
     let watch = s.watch(&format!("{}?watch=true", paths[4].1), JSON).await;
     s.events("versions: watch v2", watch, |_| true).await;
     s.quietly(Call { method: "DELETE", ..Call::get(&path) }).await;
@@ -172,5 +318,6 @@ async fn ours(s: &mut Session) {
         let mut crd = foo_api::crd();
         crd["spec"]["unknown"] = 1.into();
         crd
-    }).await;
+    })
+    .await;
 }

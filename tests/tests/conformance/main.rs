@@ -33,17 +33,19 @@ use table::{Findings, Intended};
 /// When they differ other than `intended` says, or the committed table says something else.
 fn conform(subject: &str, intended: &[Intended], scenario: impl AsyncFn(&mut Session)) {
     let Some(servers) = Servers::get(&format!("conformance::{subject}")) else { return };
-    let talk = || servers.runtime.block_on(async {
-        let [real, dev] = servers.clients();
-        let namespace = format!("conformance-{}", subject.replace([',', ' '], "-").replace("--", "-"));
-        let run = async |client| {
-            let mut session = Session::new(client, &namespace).await;
-            scenario(&mut session).await;
-            session.exchanges
-        };
-        let (real, dev) = tokio::join!(run(real), run(dev));
-        [real, dev]
-    });
+    let talk = || {
+        servers.runtime.block_on(async {
+            let [real, dev] = servers.clients();
+            let namespace = format!("conformance-{}", subject.replace([',', ' '], "-").replace("--", "-"));
+            let run = async |client| {
+                let mut session = Session::new(client, &namespace).await;
+                scenario(&mut session).await;
+                session.exchanges
+            };
+            let (real, dev) = tokio::join!(run(real), run(dev));
+            [real, dev]
+        })
+    };
     // Only namespaces need the controllers.
     let [real, dev] =
         if subject == "namespaces" { servers.with_controllers(talk) } else { servers.quietly(talk) };
@@ -59,8 +61,14 @@ fn conform(subject: &str, intended: &[Intended], scenario: impl AsyncFn(&mut Ses
     }
     let mut faults = Vec::new();
     for (step, found) in findings.unintended(intended) {
-        let shown = |value: &Option<_>| value.as_ref().map_or("absent".to_owned(), serde_json::Value::to_string);
-        faults.push(format!("{step}: {}\n    real {}\n    dev  {}", found.at, shown(&found.real), shown(&found.dev)));
+        let shown =
+            |value: &Option<_>| value.as_ref().map_or("absent".to_owned(), serde_json::Value::to_string);
+        faults.push(format!(
+            "{step}: {}\n    real {}\n    dev  {}",
+            found.at,
+            shown(&found.real),
+            shown(&found.dev)
+        ));
     }
     for missing in findings.missing(intended) {
         faults.push(format!("{} no longer differs at {}: {}", missing.step, missing.at, missing.why));

@@ -19,11 +19,25 @@ pub(crate) async fn scenario(s: &mut Session) {
     s.delete("delete a namespace", &path, None).await;
     s.until_gone("what is in it goes", &format!("{path}/configmaps/free")).await;
     s.post("create in a namespace that goes", &format!("{path}/configmaps"), &config_map("late")).await;
-    s.post("create a Foo in a namespace that goes", &format!("/apis/samplecontroller.k8s.io/v1alpha1/namespaces/{name}/foos"), &foo("late")).await;
-    s.until("it waits for what is held", &path, |_, o| {
-        o["status"]["conditions"].as_array().is_some_and(|c| c.iter().any(|c| c["type"] == "NamespaceFinalizersRemaining" && c["status"] == "True"))
-    }).await;
-    s.quietly(Call::with("PATCH", &format!("{path}/configmaps/held"), &json!({ "metadata": { "finalizers": null } })).content_type(MERGE)).await;
+    s.post(
+        "create a Foo in a namespace that goes",
+        &format!("/apis/samplecontroller.k8s.io/v1alpha1/namespaces/{name}/foos"),
+        &foo("late"),
+    )
+    .await;
+    s.until("what is held is being deleted", &format!("{path}/configmaps/held"), |_, o| {
+        !o["metadata"]["deletionTimestamp"].is_null()
+    })
+    .await;
+    s.quietly(
+        Call::with(
+            "PATCH",
+            &format!("{path}/configmaps/held"),
+            &json!({ "metadata": { "finalizers": null } }),
+        )
+        .content_type(MERGE),
+    )
+    .await;
     s.until_gone("it is gone", &path).await;
     s.delete("delete the default namespace", "/api/v1/namespaces/default", None).await;
     s.delete("delete a namespace that is not there", &path, None).await;

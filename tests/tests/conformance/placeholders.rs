@@ -36,7 +36,8 @@ impl Seen {
         if !self.places.contains_key(value) {
             self.fresh += 1;
             let number = if self.fresh > 1 { format!(" {}", self.fresh) } else { String::new() };
-            self.places.insert(value.to_owned(), format!("<{what}{number} of \u{201c}{}\u{201d}>", self.step));
+            self.places
+                .insert(value.to_owned(), format!("<{what}{number} of \u{201c}{}\u{201d}>", self.step));
         }
         self.places[value].clone()
     }
@@ -72,6 +73,7 @@ impl Placeholders {
         match value {
             Value::Object(mut fields) => {
                 order_causes(&mut fields);
+                order_managers(&mut fields);
                 Value::Object(self.object(fields))
             }
             Value::Array(items) => items.into_iter().map(|item| self.replace(item)).collect(),
@@ -82,7 +84,8 @@ impl Placeholders {
 
     fn object(&mut self, fields: Map<String, Value>) -> Map<String, Value> {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let list = kind.ends_with("List") || kind == "Table" || fields.get("type") == Some(&"BOOKMARK".into());
+        let list =
+            kind.ends_with("List") || kind == "Table" || fields.get("type") == Some(&"BOOKMARK".into());
         // In one order on both sides, whatever the order in the answer.
         let mut fields: Vec<_> = fields.into_iter().collect();
         fields.sort_by(|a, b| a.0.cmp(&b.0));
@@ -93,7 +96,9 @@ impl Placeholders {
                     self.hide_version(&name, &mut value);
                 }
                 let value = match (name.as_str(), value) {
-                    ("resourceVersion", Value::String(text)) if text.parse::<u64>().is_ok() && text != "0" => {
+                    ("resourceVersion", Value::String(text))
+                        if text.parse::<u64>().is_ok() && text != "0" =>
+                    {
                         self.versions.place(&text, "version").into()
                     }
                     ("continue", Value::String(text)) if !text.is_empty() => "<continue>".into(),
@@ -149,9 +154,19 @@ impl Placeholders {
     }
 }
 
+/// Entries are in the order of their times, which are seconds: who was first in one is chance.
+fn order_managers(metadata: &mut Map<String, Value>) {
+    if let Some(entries) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
+        entries
+            .sort_by_key(|e| ["operation", "manager", "subresource", "apiVersion"].map(|f| e[f].to_string()));
+    }
+}
+
 /// Several faults come in whatever order Go has its maps in: they are sorted, and the message that joins them is cut.
 fn order_causes(status: &mut Map<String, Value>) {
-    let Some(causes) = status.get_mut("details").and_then(|d| d.get_mut("causes")).and_then(Value::as_array_mut) else {
+    let Some(causes) =
+        status.get_mut("details").and_then(|d| d.get_mut("causes")).and_then(Value::as_array_mut)
+    else {
         return;
     };
     causes.sort_by_key(ToString::to_string);

@@ -20,8 +20,9 @@ pub(crate) struct Servers {
 fn config(kubeconfig: &str, runtime: &Runtime) -> kube::Config {
     let kubeconfig = kube::config::Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
     let options = kube::config::KubeConfigOptions::default();
-    let mut config =
-        runtime.block_on(kube::Config::from_custom_kubeconfig(kubeconfig, &options)).expect("a configuration");
+    let mut config = runtime
+        .block_on(kube::Config::from_custom_kubeconfig(kubeconfig, &options))
+        .expect("a configuration");
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static("conformance/1")));
     config.default_retry = false;
     config

@@ -78,7 +78,8 @@ impl Session {
             namespace: namespace.to_owned(),
         };
         if !namespace.is_empty() {
-            let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
+            let object =
+                json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
             let (status, ..) = session.send(Call::with("POST", "/api/v1/namespaces", &object)).await;
             assert!(status == 201 || status == 409, "namespace {namespace}: {status}");
         }
@@ -105,7 +106,8 @@ impl Session {
     }
 
     async fn raw(&self, call: Call<'_>) -> http::Response<Body> {
-        let mut request = http::Request::builder().method(call.method).uri(call.path).header("accept", call.accept);
+        let mut request =
+            http::Request::builder().method(call.method).uri(call.path).header("accept", call.accept);
         if !call.content_type.is_empty() {
             request = request.header("content-type", call.content_type);
         }
@@ -201,7 +203,12 @@ impl Session {
     }
 
     /// Asks until the answer is good, and keeps the last exchange.
-    pub(crate) async fn until(&mut self, step: &str, path: &str, good: impl Fn(u16, &Value) -> bool) -> Value {
+    pub(crate) async fn until(
+        &mut self,
+        step: &str,
+        path: &str,
+        good: impl Fn(u16, &Value) -> bool,
+    ) -> Value {
         let answer = self.wait(path, good).await;
         let body = answer["body"].clone();
         self.record(step, answer);
@@ -222,7 +229,12 @@ impl Session {
     }
 
     /// Reads events of a watch until one is `last` or the stream ends, and keeps them.
-    pub(crate) async fn events(&mut self, step: &str, mut watch: Watch, last: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub(crate) async fn events(
+        &mut self,
+        step: &str,
+        mut watch: Watch,
+        last: impl Fn(&Value) -> bool,
+    ) -> Vec<Value> {
         let in_time = watch.read_to(last).await;
         let mut answer = watch.head;
         answer["events"] = watch.events.clone().into();

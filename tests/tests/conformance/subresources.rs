@@ -5,7 +5,46 @@ use crate::session::{APPLY, Call, JSON_PATCH, MERGE, STRATEGIC, Session};
 use crate::table::Intended;
 use serde_json::json;
 
-pub(crate) const INTENDED: &[Intended] = &[];
+pub(crate) const INTENDED: &[Intended] = &[
+    Intended {
+        step: "Deployment: patch the status with a field that is unknown",
+        at: "warning",
+        why: "where a status is refused nothing is warned of",
+    },
+    Intended {
+        step: "Deployment: patch the status with conditions",
+        at: "*lastUpdateTime",
+        why: "a time that is not set is left out, not null",
+    },
+    Intended {
+        step: "Deployment: after the *",
+        at: "*lastUpdateTime",
+        why: "a time that is not set is left out, not null",
+    },
+    Intended {
+        step: "Deployment: patch the scale with null",
+        at: "body.spec.replicas",
+        why: "zero replicas are written",
+    },
+    Intended { step: "*: apply of the scale", at: "*", why: "an apply of a scale merges and owns nothing" },
+    Intended {
+        step: "*: forced apply of the scale",
+        at: "*",
+        why: "an apply of a scale merges and owns nothing",
+    },
+    Intended {
+        step: "Foo: replace an old status",
+        at: "warning",
+        why: "where a write is refused nothing is warned of",
+    },
+    Intended {
+        step: "Foo: patch the status with the wrong type",
+        at: "*message",
+        why: "paths in texts begin at the root of the object",
+    },
+    Intended { step: "Foo: post a status", at: "*", why: "the router's own text" },
+    Intended { step: "Foo: delete a status", at: "*", why: "the router's own text" },
+];
 
 pub(crate) async fn scenario(s: &mut Session) {
     for (resource, object) in [(DEPLOYMENTS, deployment("one")), (FOOS, foo("one"))] {
@@ -15,7 +54,8 @@ pub(crate) async fn scenario(s: &mut Session) {
         s.quietly(Call::with("POST", &s.path(resource), &object)).await;
         let made = s.get(&format!("{kind}: get the status"), &status).await;
         let mut new = made.clone();
-        new["status"] = json!({ "observedGeneration": 1, "replicas": 2, "availableReplicas": 2, "readyReplicas": 2 });
+        new["status"] =
+            json!({ "observedGeneration": 1, "replicas": 2, "availableReplicas": 2, "readyReplicas": 2 });
         new["spec"]["replicas"] = 7.into();
         new["metadata"]["labels"] = json!({ "by": "status" });
         new["metadata"]["annotations"] = json!({ "by": "status" });
@@ -35,19 +75,37 @@ pub(crate) async fn scenario(s: &mut Session) {
             ("labels", json!({ "metadata": { "labels": { "l": "1" } } })),
             ("annotations", json!({ "metadata": { "annotations": { "a": "1" } } })),
             ("no finalizers", json!({ "metadata": { "finalizers": null } })),
-            ("an old version", json!({ "metadata": { "resourceVersion": "1" }, "status": { "availableReplicas": 3 } })),
-            ("conditions", json!({ "status": { "conditions": [{ "type": "Ready", "status": "True", "reason": "R",
-                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }] } })),
+            (
+                "an old version",
+                json!({ "metadata": { "resourceVersion": "1" }, "status": { "availableReplicas": 3 } }),
+            ),
+            (
+                "conditions",
+                json!({ "status": { "conditions": [{ "type": "Ready", "status": "True", "reason": "R",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }] } }),
+            ),
         ] {
             s.patch(&format!("{kind}: patch the status with {what}"), MERGE, &status, &patch).await;
         }
-        s.patch(&format!("{kind}: JSON patch of the status"), JSON_PATCH, &status,
-            &json!([{ "op": "add", "path": "/status/availableReplicas", "value": 6 }])).await;
+        s.patch(
+            &format!("{kind}: JSON patch of the status"),
+            JSON_PATCH,
+            &status,
+            &json!([{ "op": "add", "path": "/status/availableReplicas", "value": 6 }]),
+        )
+        .await;
         s.get(&format!("{kind}: after the status"), &one).await;
         s.post(&format!("{kind}: post a status"), &status, &object).await;
         s.delete(&format!("{kind}: delete a status"), &status, None).await;
-        s.get(&format!("{kind}: a status of what is not there"), &s.path(&format!("{resource}/none/status"))).await;
-        s.patch(&format!("{kind}: patch a status of what is not there"), MERGE, &s.path(&format!("{resource}/none/status")), &json!({})).await;
+        s.get(&format!("{kind}: a status of what is not there"), &s.path(&format!("{resource}/none/status")))
+            .await;
+        s.patch(
+            &format!("{kind}: patch a status of what is not there"),
+            MERGE,
+            &s.path(&format!("{resource}/none/status")),
+            &json!({}),
+        )
+        .await;
         s.get(&format!("{kind}: a subresource that is none"), &format!("{one}/nonsense")).await;
 
         let live = s.get(&format!("{kind}: get the scale"), &scale).await;
@@ -71,18 +129,52 @@ pub(crate) async fn scenario(s: &mut Session) {
         ] {
             s.patch(&format!("{kind}: patch the scale with {what}"), MERGE, &scale, &patch).await;
         }
-        s.patch(&format!("{kind}: JSON patch of the scale"), JSON_PATCH, &scale,
-            &json!([{ "op": "replace", "path": "/spec/replicas", "value": 2 }])).await;
-        s.patch(&format!("{kind}: strategic merge patch of the scale"), STRATEGIC, &scale, &json!({ "spec": { "replicas": 3 } })).await;
+        s.patch(
+            &format!("{kind}: JSON patch of the scale"),
+            JSON_PATCH,
+            &scale,
+            &json!([{ "op": "replace", "path": "/spec/replicas", "value": 2 }]),
+        )
+        .await;
+        s.patch(
+            &format!("{kind}: strategic merge patch of the scale"),
+            STRATEGIC,
+            &scale,
+            &json!({ "spec": { "replicas": 3 } }),
+        )
+        .await;
         s.get(&format!("{kind}: after the scale"), &one).await;
-        s.get(&format!("{kind}: a scale of what is not there"), &s.path(&format!("{resource}/none/scale"))).await;
-        s.patch(&format!("{kind}: dry run of a scale"), MERGE, &format!("{scale}?dryRun=All"), &json!({ "spec": { "replicas": 6 } })).await;
-        s.patch(&format!("{kind}: apply of the scale"), APPLY, &format!("{scale}?fieldManager=scaler"), &bare).await;
-        s.patch(&format!("{kind}: forced apply of the scale"), APPLY, &format!("{scale}?fieldManager=scaler&force=true"), &bare).await;
+        s.get(&format!("{kind}: a scale of what is not there"), &s.path(&format!("{resource}/none/scale")))
+            .await;
+        s.patch(
+            &format!("{kind}: dry run of a scale"),
+            MERGE,
+            &format!("{scale}?dryRun=All"),
+            &json!({ "spec": { "replicas": 6 } }),
+        )
+        .await;
+        s.patch(
+            &format!("{kind}: apply of the scale"),
+            APPLY,
+            &format!("{scale}?fieldManager=scaler"),
+            &bare,
+        )
+        .await;
+        s.patch(
+            &format!("{kind}: forced apply of the scale"),
+            APPLY,
+            &format!("{scale}?fieldManager=scaler&force=true"),
+            &bare,
+        )
+        .await;
     }
     s.quietly(Call::with("POST", &s.path("v1/configmaps"), &config_map("one"))).await;
     s.get("a status of a kind without", &s.path("v1/configmaps/one/status")).await;
     s.get("a scale of a kind without", &s.path("v1/configmaps/one/scale")).await;
     s.get("a namespace's status", &format!("/api/v1/namespaces/{}/status", s.namespace)).await;
-    s.get("a definition's status", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io/status").await;
+    s.get(
+        "a definition's status",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.samplecontroller.k8s.io/status",
+    )
+    .await;
 }

@@ -61,7 +61,11 @@ impl Findings {
         let row = |i: &Intended| {
             let (step, first) = self.differences.iter().find(|(step, d)| i.covers(step, &d.at))?;
             let times = self.differences.iter().filter(|(step, d)| i.covers(step, &d.at)).count();
-            let at = if times > 1 { format!("`{}` and {} more", first.at, times - 1) } else { format!("`{}`", first.at) };
+            let at = if times > 1 {
+                format!("`{}` and {} more", first.at, times - 1)
+            } else {
+                format!("`{}`", first.at)
+            };
             let (real, dev) = (shown(first.real.as_ref()), shown(first.dev.as_ref()));
             Some(format!("| {subject} | {step} | {at} | {real} | {dev} | {} |", i.why))
         };
