@@ -235,7 +235,13 @@ async fn life(s: &mut Session) {
     })
     .await;
     s.patch("life: an apply", APPLY, &format!("{path}?fieldManager=m"), &object).await;
-    let watch = s.watch(&format!("{all}?watch=true"), JSON).await;
+    // While its handler is made anew the real server has no watches (429).
+    let mut watch = s.watch(&format!("{all}?watch=true"), JSON).await;
+    let start = std::time::Instant::now();
+    while !watch.is_open() && start.elapsed() < tests::api::PATIENCE {
+        tokio::time::sleep(tests::api::PAUSE).await;
+        watch = s.watch(&format!("{all}?watch=true"), JSON).await;
+    }
     s.delete("life: delete the definition", &path, None).await;
     s.until("life: it is going away", &path, |_, o| {
         o["status"]["conditions"].as_array().is_some_and(|c| {

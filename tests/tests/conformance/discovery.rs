@@ -19,7 +19,7 @@ pub(crate) const INTENDED: &[Intended] = &[
     },
     Intended {
         step: "api/v1",
-        at: "body.resources[*]",
+        at: "body.resources[*",
         why: "namespaces have no subresource finalize: their finalizers go by themselves",
     },
     Intended {

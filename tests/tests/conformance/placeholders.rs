@@ -52,6 +52,7 @@ static UID: LazyLock<Regex> =
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"));
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| regex(r"\b\d+\b"));
+static CURRENT: LazyLock<Regex> = LazyLock::new(|| regex(r"(resource version: \d+ \(|current: )\d+"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| regex(r"^\d+s$"));
 /// A whole object inside an error text, in Go's order of fields.
 static DOCUMENT: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?s)Invalid value: "\{.*\}": "#));
@@ -74,6 +75,7 @@ impl Placeholders {
             Value::Object(mut fields) => {
                 order_causes(&mut fields);
                 order_managers(&mut fields);
+                order_conditions(&mut fields);
                 Value::Object(self.object(fields))
             }
             Value::Array(items) => items.into_iter().map(|item| self.replace(item)).collect(),
@@ -112,6 +114,11 @@ impl Placeholders {
 
     /// The version of a list, or of a bookmark of any form.
     fn hide_version(&self, name: &str, value: &mut Value) {
+        // The row of a bookmark in a Table.
+        let row = value.pointer_mut("/rows/0/object/metadata/resourceVersion");
+        if let Some(version) = row.filter(|_| name == "object") {
+            *version = "<server's version>".into();
+        }
         let metadata = if name == "metadata" { Some(value) } else { value.get_mut("metadata") };
         if let Some(version) = metadata.and_then(|m| m.get_mut("resourceVersion"))
             && version.as_str().is_some_and(|v| v.parse::<u64>().is_ok())
@@ -144,6 +151,8 @@ impl Placeholders {
         if !(lower.contains("resource version") || lower.contains("resourceversion")) {
             return text.into_owned();
         }
+        // What the server is at: in parentheses, or after "current".
+        let text = CURRENT.replace_all(&text, "${1}now");
         let versions = &self.versions;
         let number = |found: &Captures<'_>| match versions.places.get(&found[0]) {
             Some(place) => place.clone(),
@@ -159,6 +168,13 @@ fn order_managers(metadata: &mut Map<String, Value>) {
     if let Some(entries) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
         entries
             .sort_by_key(|e| ["operation", "manager", "subresource", "apiVersion"].map(|f| e[f].to_string()));
+    }
+}
+
+/// Controllers that run side by side add conditions in the order in which they come.
+fn order_conditions(status: &mut Map<String, Value>) {
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        conditions.sort_by_key(|c| c["type"].to_string());
     }
 }
 

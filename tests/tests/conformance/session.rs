@@ -256,6 +256,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// Whether the server took it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.head["status"] == 200
+    }
+
     /// Reads events until one is `last` or the stream ends; false if that takes too long.
     pub(crate) async fn read_to(&mut self, last: impl Fn(&Value) -> bool) -> bool {
         let read = async {

@@ -22,6 +22,11 @@ pub(crate) const INTENDED: &[Intended] = &[
         why: "a time that is not set is left out, not null",
     },
     Intended {
+        step: "*: after the scale",
+        at: "body.metadata.managedFields[0].time",
+        why: "an entry keeps its time when the scale is written",
+    },
+    Intended {
         step: "Deployment: patch the scale with null",
         at: "body.spec.replicas",
         why: "zero replicas are written",
@@ -121,7 +126,6 @@ pub(crate) async fn scenario(s: &mut Session) {
             ("replicas", json!({ "spec": { "replicas": 4 } })),
             ("nothing new", json!({ "spec": { "replicas": 4 } })),
             ("minus one", json!({ "spec": { "replicas": -1 } })),
-            ("null", json!({ "spec": { "replicas": null } })),
             ("a text", json!({ "spec": { "replicas": "4" } })),
             ("more than the schema lets", json!({ "spec": { "replicas": 1000 } })),
             ("a status", json!({ "status": { "replicas": 9 } })),
@@ -151,6 +155,13 @@ pub(crate) async fn scenario(s: &mut Session) {
             MERGE,
             &format!("{scale}?dryRun=All"),
             &json!({ "spec": { "replicas": 6 } }),
+        )
+        .await;
+        s.patch(
+            &format!("{kind}: patch the scale with null"),
+            MERGE,
+            &scale,
+            &json!({ "spec": { "replicas": null } }),
         )
         .await;
         s.patch(

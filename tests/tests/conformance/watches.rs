@@ -154,11 +154,13 @@ async fn faults(s: &mut Session) {
 }
 
 async fn bookmarks(s: &mut Session) {
-    let all = s.path("v1/configmaps");
-    let watch = s.watch(&format!("{all}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&fieldSelector=metadata.name%3Dnone"), JSON).await;
-    s.events("a bookmark before the end", watch, any).await;
-    let watch = s.watch(&format!("{all}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&fieldSelector=metadata.name%3Dnone"), TABLE).await;
-    s.events("a bookmark as a table", watch, any).await;
-    let watch = s.watch(&format!("{all}?watch=true&allowWatchBookmarks=true&timeoutSeconds=4&fieldSelector=metadata.name%3Dnone"), PARTIAL).await;
-    s.events("a bookmark as metadata", watch, any).await;
+    let query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=4&fieldSelector=metadata.name%3Dnone";
+    let path = format!("{}?{query}", s.path("v1/configmaps"));
+    let mut watches = Vec::new();
+    for (what, accept) in [("before the end", JSON), ("as a table", TABLE), ("as metadata", PARTIAL)] {
+        watches.push((what, s.watch(&path, accept).await));
+    }
+    for (what, watch) in watches {
+        s.events(&format!("a bookmark {what}"), watch, any).await;
+    }
 }
