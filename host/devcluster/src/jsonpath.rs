@@ -38,8 +38,8 @@ fn steps(text: &str) -> Option<Vec<Step>> {
         if let Some(after) = rest.strip_prefix('.') {
             let unescaped =
                 |at: &usize| *at == 0 || !after.get(..*at).is_some_and(|head| head.ends_with('\\'));
-            let ends = after.match_indices(['.', '[']).map(|(at, _)| at);
-            let end = ends.filter(|at| unescaped(at)).next().unwrap_or(after.len());
+            let mut ends = after.match_indices(['.', '[']).map(|(at, _)| at);
+            let end = ends.find(unescaped).unwrap_or(after.len());
             let (name, tail) = after.split_at(end);
             match name {
                 "" => {}

@@ -168,7 +168,7 @@ impl Cluster {
         match resource.behaviour {
             Behaviour::Namespace => value["status"]["phase"] = "Terminating".into(),
             Behaviour::Definition if !old.deleting() => {
-                definition::set_terminating(&mut value, definition::PENDING, &time)
+                definition::set_terminating(&mut value, definition::PENDING, &time);
             }
             _ => {}
         }

@@ -169,8 +169,7 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Token::End => return Ok(requirements),
-                other => {
-                    let found = other.text();
+                Token::Symbol(found) => {
                     return Err(format!("found '{found}', expected: !, identifier, or 'end of string'"));
                 }
             }

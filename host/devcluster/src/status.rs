@@ -352,16 +352,13 @@ impl FieldError {
 
     /// A text with characters that Go prints in its own way.
     pub(crate) fn invalid_go(field: &str, value: &str, detail: impl Into<String>) -> Self {
-        let mut quoted = String::from("\"");
-        for c in value.chars() {
-            match c {
-                '\u{7}' => quoted.push_str("\\a"),
-                c if c.is_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(c))),
-                c => quoted.push(c),
-            }
-        }
-        quoted.push('"');
-        Self { kind: FieldErrorKind::Invalid, field: field.to_owned(), value: quoted, detail: detail.into() }
+        let characters = value.chars().map(|c| match c {
+            '\u{7}' => "\\a".to_owned(),
+            c if c.is_control() => format!("\\x{:02x}", u32::from(c)),
+            c => c.to_string(),
+        });
+        let value = format!("\"{}\"", characters.collect::<String>());
+        Self { kind: FieldErrorKind::Invalid, field: field.to_owned(), value, detail: detail.into() }
     }
 
     pub(crate) fn with(

@@ -292,7 +292,9 @@ fn without_nulls(value: &mut Value, schema: &Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| without_nulls(item, schema));
+                for item in items {
+                    without_nulls(item, schema);
+                }
             }
         }
         _ => {}
