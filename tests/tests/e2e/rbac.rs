@@ -87,7 +87,6 @@ async fn rbac_the_same_rules_in_one_namespace_are_enough_for_it() {
 }
 
 #[rstest]
-#[cfg_attr(not(control_plane), ignore = "there is no Go to build a control plane with")]
 #[case::get_foos("foos", "get")]
 #[case::list_foos("foos", "list")]
 #[case::watch_foos("foos", "watch")]
@@ -101,6 +100,7 @@ async fn rbac_the_same_rules_in_one_namespace_are_enough_for_it() {
 #[case::delete_deployments("deployments", "delete")]
 #[case::create_events("events", "create")]
 #[case::patch_events("events", "patch")]
+#[cfg_attr(not(control_plane), ignore = "there is no Go to build a control plane with")]
 #[tokio::test]
 async fn rbac_a_right_that_is_missing_is_named_and_used_once_it_is_granted(
     #[case] resource: &str,
