@@ -43,7 +43,7 @@ control-plane: ## A real control plane from Go modules, with pods, until Ctrl-C;
 	cargo run --locked -p controlplane -- up
 
 e2e: ## Only the end-to-end tests on a real control plane
-	@scripts/test-summary --locked -p tests --test e2e plane
+	@scripts/test-summary --locked -p tests --test e2e -- plane rbac
 
 parity: ## Side by side with the Go sample-controller; writes tests/parity/README.md
 	BLESS=1 cargo test --locked -p tests --test parity -- --nocapture
