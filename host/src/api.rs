@@ -23,6 +23,16 @@ pub enum ApiError {
     Transport(String),
 }
 
+impl ApiError {
+    /// Whether a write that failed so may have been done all the same.
+    pub fn leaves_open(&self) -> bool {
+        match self {
+            Self::Refused(status) => status.code >= 500,
+            Self::Timeout(_) | Self::Transport(_) => true,
+        }
+    }
+}
+
 /// How a body changes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patch {

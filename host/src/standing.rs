@@ -54,9 +54,11 @@ impl Standings {
         self.foos().entry(key.clone()).or_default().of(uid).unheard = true;
     }
 
-    /// Whether there was such a write since the last run that succeeded.
-    pub fn is_unheard(&self, key: &Key, uid: &str) -> bool {
-        self.foos().get(key).is_some_and(|standing| standing.uid == uid && standing.unheard)
+    /// Whether there was such a write; asked once, by the run that finds the Deployment as it should be.
+    pub fn take_unheard(&self, key: &Key, uid: &str) -> bool {
+        let mut foos = self.foos();
+        let standing = foos.get_mut(key).filter(|standing| standing.uid == uid);
+        standing.is_some_and(|standing| std::mem::take(&mut standing.unheard))
     }
 
     /// The Foo is gone.
@@ -141,14 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn an_unheard_write_is_remembered_until_a_run_succeeds() {
+    fn an_unheard_write_is_remembered_until_a_run_asks_and_no_longer() {
         let (standings, key, now) = (Standings::default(), Key::new("ns", "a"), Instant::now());
         standings.write_unheard(&key, "1");
         standings.settle(&key, "1", Some(&Failure::new(Reason::ApiUnavailable, "x")), Vec::new(), now);
         standings.settle(&key, "1", Some(&Failure::new(Reason::AlreadyExists, "x")), Vec::new(), now);
-        assert!(standings.is_unheard(&key, "1") && !standings.is_unheard(&key, "2"));
-        standings.settle(&key, "1", None, Vec::new(), now);
-        assert!(!standings.is_unheard(&key, "1"));
+        assert!(!standings.take_unheard(&key, "2") && standings.take_unheard(&key, "1"));
+        // Its status write failed: the next run has nothing to tell.
+        standings.settle(&key, "1", Some(&Failure::new(Reason::Conflict, "x")), Vec::new(), now);
+        assert!(!standings.take_unheard(&key, "1"));
     }
 
     #[test]

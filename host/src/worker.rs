@@ -114,10 +114,12 @@ impl Reconciler {
             }
             Err(failure) => Outcome { failure: Some(failure), ..Outcome::default() },
         };
-        let changed = outcome.changed || self.standings.is_unheard(key, uid);
-        if let Some(Reason::ApiUnavailable | Reason::ApiError) = outcome.failure.as_ref().map(|f| f.reason) {
+        if outcome.unheard {
             self.standings.write_unheard(key, uid);
         }
+        // It was carried out after all, or now.
+        let settled = made.failure.is_none() && outcome.failure.is_none();
+        let changed = outcome.changed | (settled && self.standings.take_unheard(key, uid));
         let written =
             Written { failure: outcome.failure, changed, deployment: outcome.deployment.as_deref() };
         let conclusion = plan::conclude(&snapshot, &made, written);

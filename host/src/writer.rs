@@ -18,6 +18,8 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// A Deployment was created, changed or deleted.
     pub changed: bool,
+    /// A create, apply or delete was sent, and no answer says whether it was done.
+    pub unheard: bool,
     /// The Deployment that the Foo names, as the last answer has it.
     pub deployment: Option<Arc<Object>>,
 }
@@ -86,6 +88,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
+                outcome.unheard = error.leaves_open();
                 let failure = failure(&error, &format!("create Deployment {name}"));
                 if failure.reason == Reason::AlreadyExists {
                     // The cache is behind. What is there decides at the next run, which comes soon.
@@ -116,7 +119,10 @@ impl Writer {
             sent = newer;
         }
         let answer = self.api.patch(&path, Patch::Apply, &manifest).await;
-        let answer = answer.map_err(|error| failure(&error, &format!("apply Deployment {name}")))?;
+        let answer = answer.map_err(|error| {
+            outcome.unheard = error.leaves_open();
+            failure(&error, &format!("apply Deployment {name}"))
+        })?;
         // An admission webhook may rewrite what was asked for into what was there: then nothing changed.
         if answer.pointer("/metadata/resourceVersion") != Some(&sent) {
             tracing::info!(deployment = %format_args!("{namespace}/{name}"), "applied the Deployment");
@@ -180,7 +186,10 @@ impl Writer {
                 outcome.changed = true;
             }
             Err(ApiError::Refused(status)) if status.code == 404 => {}
-            Err(error) => return Err(failure(&error, &format!("delete Deployment {name}"))),
+            Err(error) => {
+                outcome.unheard = error.leaves_open();
+                return Err(failure(&error, &format!("delete Deployment {name}")));
+            }
         }
         self.cache.mark_deleting(&Key::new(namespace, name), version.uid);
         if outcome.deployment.as_ref().is_some_and(|deployment| deployment.meta.uid == version.uid) {
@@ -209,7 +218,7 @@ impl Writer {
                     }
                     // Another Foo of that name: ours is gone.
                     Ok(_) => StatusOutcome::Gone,
-                    Err(ApiError::Refused(status)) if status.code == 404 => StatusOutcome::Gone,
+                    Err(ApiError::Refused(status)) if is_about(&status, &foo.name) => StatusOutcome::Gone,
                     Err(error) => StatusOutcome::Failed(failure(&error, "write the status")),
                 }
             }
@@ -224,7 +233,7 @@ impl Writer {
                 let deleted = live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null());
                 Ok(!deleted && live.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid))
             }
-            Err(ApiError::Refused(status)) if status.code == 404 => Ok(false),
+            Err(ApiError::Refused(status)) if is_about(&status, &foo.name) => Ok(false),
             Err(error) => Err(failure(&error, "read the Foo")),
         }
     }
@@ -261,6 +270,12 @@ impl Writer {
         self.cache.apply_deployment(seen, Origin::Write);
         of_foo.then_some(object)
     }
+}
+
+/// Whether a 404 is about the object, and not about a path that is not served (yet, or by what stands in for the
+/// server).
+fn is_about(status: &Status, name: &str) -> bool {
+    status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
 /// What a write was planned from.

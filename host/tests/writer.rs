@@ -7,7 +7,7 @@ use host::cache::{Cache, ChildView, Origin};
 use host::cli::ClusterArgs;
 use host::informer::read;
 use host::key::Key;
-use host::writer::Writer;
+use host::writer::{StatusOutcome, Writer};
 use plan::{Kind, Operation, Reason};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const UID: &str = "6a1b2c3d-0000-4000-8000-000000000001";
 
 struct World {
-    _cluster: DevCluster,
+    cluster: DevCluster,
     cache: Arc<Cache>,
     writer: Writer,
     foo: Key,
@@ -36,7 +36,7 @@ impl World {
         let (object, wants) = read(Kind::Foo, foo).expect("a Foo");
         cache.apply_foo(object, wants.as_deref(), Origin::List);
         let writer = Writer::new(ApiClient::new(&connection), cache.clone());
-        Self { _cluster: cluster, cache, writer, foo: Key::new("default", "a") }
+        Self { cluster, cache, writer, foo: Key::new("default", "a") }
     }
 
     async fn execute(&self, operation: Operation) -> host::writer::Outcome {
@@ -102,4 +102,18 @@ async fn definition_writing_a_delete_of_another_version_or_object_is_a_quiet_con
         assert_eq!(outcome.failure.map(|failure| failure.reason), Some(Reason::Conflict));
         assert!(matches!(world.child(), ChildView::Owned(_)));
     }
+}
+
+#[tokio::test]
+async fn case_20_a_foo_is_gone_when_the_server_says_so_of_it_and_not_while_foos_are_not_served() {
+    let world = World::start().await;
+    let failure = world.writer.foo_is_there(&world.foo, UID).await.expect_err("there is no CRD");
+    assert_eq!(failure.reason, Reason::NotFound);
+    let status = json!({"metadata": {"uid": UID}, "status": {"availableReplicas": 1}});
+    let outcome = world.writer.write_status(&world.foo, &status).await;
+    assert!(matches!(outcome, StatusOutcome::Failed(_)), "{outcome:?}");
+    world.cluster.seed([foo_api::crd()]).expect("a CRD");
+    assert_eq!(world.writer.foo_is_there(&world.foo, UID).await.ok(), Some(false));
+    let outcome = world.writer.write_status(&world.foo, &status).await;
+    assert!(matches!(outcome, StatusOutcome::Gone), "{outcome:?}");
 }

@@ -45,7 +45,7 @@ struct Foo {
     wants: Option<Arc<str>>,
     /// Deployments that it controlled and that went since it was last seen.
     lost: u32,
-    /// It was found to be gone, though no event has said so.
+    /// It was found to be gone, though no event has said so. Whatever shows it again ends this.
     gone: bool,
 }
 
@@ -67,6 +67,9 @@ pub(super) struct State {
     /// What a list in progress has named, by kind and scope.
     lists: HashMap<(Kind, Option<String>), HashSet<u64>>,
 }
+
+/// So many Deployments lost, and the Foo is looked at before the next is made. One is often deleted by a person.
+const DOUBTFUL: u32 = 2;
 
 fn hash(key: &Key) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -111,23 +114,33 @@ impl State {
             (Some(old), _) if old.status_hash != object.meta.status_hash => Some(Wake::Drift(key.clone())),
             (Some(_), _) => None,
         };
-        let mut old_wants = None;
+        let (mut old_wants, mut lost, mut back) = (None, 0, false);
         if let Some(old) = old {
+            let was_gone = old.gone && old.cached.object.meta.uid == object.meta.uid;
             if !old.cached.takes(&object, origin) {
+                // What a list shows is there, also where nothing changed.
+                if was_gone && origin == Origin::List {
+                    old.gone = false;
+                    return vec![Wake::Now(key)];
+                }
                 return Vec::new();
             }
             old_wants.clone_from(&old.wants);
+            back = was_gone;
+            // An event may be from before its end: it is served, after a look.
+            if was_gone && origin == Origin::Watch {
+                lost = DOUBTFUL;
+            }
         }
+        let wake = if back { Some(Wake::Now(key.clone())) } else { wake };
         if old_wants.as_deref() != wants {
             self.unwant(&key, old_wants.as_deref());
             if let Some(name) = wants {
                 self.wanted.entry(Key::new(&key.namespace, name)).or_default().insert(key.clone());
             }
         }
-        // What a list shows is there.
-        let same = |old: &Foo| old.cached.object.meta.uid == object.meta.uid;
-        let gone = origin != Origin::List && self.foos.get(&key).is_some_and(|old| old.gone && same(old));
-        let foo = Foo { cached: Cached::new(object, origin), wants: wants.map(Into::into), lost: 0, gone };
+        let foo =
+            Foo { cached: Cached::new(object, origin), wants: wants.map(Into::into), lost, gone: false };
         self.foos.insert(key, foo);
         wake.into_iter().collect()
     }
@@ -346,7 +359,7 @@ impl State {
             .filter(|other| !other.object.meta.deleted)
             .map(|other| other.object.clone())
             .collect();
-        Some(View { foo: foo.cached.object.clone(), child, others, doubtful: foo.lost > 1 })
+        Some(View { foo: foo.cached.object.clone(), child, others, doubtful: foo.lost >= DOUBTFUL })
     }
 
     fn child(&self, wanted: &Key, foo_uid: &str) -> ChildView {
