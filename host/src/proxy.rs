@@ -1,5 +1,7 @@
-//! Which proxy stands before the API server: the kubeconfig's `proxy-url`, or that of the environment, by the rules
-//! of Go's `httpproxy`, which client-go and kubectl follow.
+//! Which proxy stands before the API server: the kubeconfig's `proxy-url`, or the environment's `HTTPS_PROXY`, which
+//! `NO_PROXY` limits as Go's `httpproxy` does (names, domains, networks, `*`; no ports). A server on this machine or
+//! without TLS has none. kube reads the kubeconfig first, and there `NO_PROXY` also takes away a `proxy-url` whose
+//! own host it names.
 
 use anyhow::{Context as _, Result, bail};
 use http::Uri;
@@ -14,7 +16,8 @@ pub fn choose(
     server: &Uri,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Uri>> {
-    let any = |names: [&str; 2]| names.into_iter().find_map(&environment).filter(|text| !text.is_empty());
+    let set = |name: &str| environment(name).filter(|text| !text.is_empty());
+    let any = |names: [&str; 2]| names.into_iter().find_map(set);
     let found = any(["HTTPS_PROXY", "https_proxy"]);
     let is_found = |uri: &Uri| found.as_deref().and_then(|text| text.parse().ok()).as_ref() == Some(uri);
     let proxy = match (configured, &found) {
