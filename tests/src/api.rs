@@ -10,6 +10,9 @@ pub const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two looks.
 pub const PAUSE: Duration = Duration::from_millis(20);
 
+/// Between two looks that take long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// Talks to an API server as `tests`.
 #[derive(Clone)]
 pub struct Api {
@@ -131,15 +134,14 @@ impl Api {
     /// Polls `path` until `good` holds, and returns the object.
     pub async fn until(&self, path: &str, what: &str, good: impl Fn(&Value) -> bool) -> Value {
         let mut last = None;
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        let mut looks = Looks::new();
+        while looks.another().await {
             last = self.get(path).await;
             if let Some(value) = &last
                 && good(value)
             {
                 return last.unwrap_or_default();
             }
-            tokio::time::sleep(PAUSE).await;
         }
         panic!(
             "{path} did not become {what}; it is {}",
@@ -149,27 +151,49 @@ impl Api {
 
     /// Polls `path` until there is nothing.
     pub async fn until_gone(&self, path: &str) {
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        let mut looks = Looks::new();
+        while looks.another().await {
             if self.get(path).await.is_none() {
                 return;
             }
-            tokio::time::sleep(PAUSE).await;
         }
         panic!("{path} is still there");
     }
 }
 
-/// Polls until `good` holds. A look that takes long is followed by a long pause, so that looking does not keep
-/// the server from what is waited for.
+/// Polls until `good` holds.
 pub async fn until(what: &str, good: impl AsyncFn() -> bool) {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
-        let look = Instant::now();
+    let mut looks = Looks::new();
+    while looks.another().await {
         if good().await {
             return;
         }
-        tokio::time::sleep(PAUSE.max(look.elapsed() * 10)).await;
     }
     panic!("it did not come to this: {what}");
+}
+
+/// The pace of polling. A look that takes long is followed by a long pause, so that looking does not keep the
+/// server from what is waited for. The last look begins after [`PATIENCE`]: what came in time is seen, however
+/// long the looks and the pauses are.
+struct Looks {
+    deadline: Instant,
+    last: Option<Instant>,
+}
+
+impl Looks {
+    fn new() -> Self {
+        Self { deadline: Instant::now() + PATIENCE, last: None }
+    }
+
+    /// Pauses, unless it is the first; false when it is over.
+    async fn another(&mut self) -> bool {
+        if let Some(last) = self.last {
+            if last >= self.deadline {
+                return false;
+            }
+            tokio::time::sleep((last.elapsed() * 10).clamp(PAUSE, LONGEST_PAUSE)).await;
+        }
+        self.last = Some(Instant::now());
+        true
+    }
 }

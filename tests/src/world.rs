@@ -6,7 +6,7 @@ use crate::backend::{self, Backend, HOST_USER, Needs, Server};
 use crate::objects::{self, at, ready};
 use clap::Parser as _;
 use devcluster::{DevCluster, Options};
-use fault_proxy::{Listen, Login, Proxy, Record};
+use fault_proxy::{Listen, Login, Match, Proxy, Record};
 use futures::StreamExt as _;
 use host::cli::{Cli, ClusterArgs};
 use host::client::Timeouts;
@@ -299,7 +299,7 @@ impl World {
 
     /// What the controller wrote since the last `proxy.clear()`: every request that is no read.
     pub fn writes(&self) -> Vec<Record> {
-        self.proxy.requests().into_iter().filter(Record::is_write).collect()
+        self.proxy.writes()
     }
 
     /// The writes about one kind of resource.
@@ -354,7 +354,7 @@ impl World {
         let start = quiet_since;
         while quiet_since.elapsed() < Duration::from_millis(400) {
             assert!(start.elapsed() < crate::api::PATIENCE, "the controller does not come to rest");
-            let requests = self.writes().len();
+            let requests = self.proxy.count(&Match::writes());
             let busy = self.metric("workqueue_depth{name=\"foo\",priority=\"change\"}")
                 + self.metric("workqueue_depth{name=\"foo\",priority=\"background\"}")
                 + self.metric("controller_runtime_active_workers{controller=\"foo\"}");

@@ -73,8 +73,9 @@ impl Log {
         self.changed.send_replace(());
     }
 
-    pub(crate) fn requests(&self) -> Vec<Record> {
-        locked(&self.entries).requests.clone()
+    /// Looks at the requests where they are: copies of thousands, many times a second, take a machine.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&[Record]) -> T) -> T {
+        look(&locked(&self.entries).requests)
     }
 
     pub(crate) fn events(&self) -> Vec<EventRecord> {

@@ -177,12 +177,17 @@ impl Proxy {
 
     /// All requests since the last [`Proxy::clear`], in the order of arrival.
     pub fn requests(&self) -> Vec<Record> {
-        self.shared.log.requests()
+        self.shared.log.look(<[Record]>::to_vec)
+    }
+
+    /// How many requests there were since the last [`Proxy::clear`] that fit; their turn does not matter.
+    pub fn count(&self, matching: &Match) -> usize {
+        self.shared.log.look(|requests| requests.iter().filter(|record| matching.fits(record)).count())
     }
 
     /// Those that asked for a change.
     pub fn writes(&self) -> Vec<Record> {
-        self.requests().into_iter().filter(Record::is_write).collect()
+        self.shared.log.look(|requests| requests.iter().filter(|record| record.is_write()).cloned().collect())
     }
 
     /// All events that came in JSON watches since the last [`Proxy::clear`], in the order of arrival.
@@ -209,7 +214,8 @@ impl Proxy {
         .await
     }
 
-    /// Waits until the requests are such that `good` makes something of them.
+    /// Waits until the requests are such that `good` makes something of them. While it looks no other request comes
+    /// in, and the proxy cannot be asked.
     ///
     /// # Panics
     ///
@@ -219,7 +225,7 @@ impl Proxy {
         let mut found = None;
         let looking = async {
             loop {
-                found = good(&self.requests());
+                found = self.shared.log.look(&good);
                 if found.is_some() || changes.changed().await.is_err() {
                     return found.is_some();
                 }

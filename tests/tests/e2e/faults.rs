@@ -18,7 +18,7 @@ fn creates() -> Match {
 }
 
 fn count(world: &World, matching: &Match) -> usize {
-    world.proxy.requests().iter().filter(|request| matching.fits(request)).count()
+    world.proxy.count(matching)
 }
 
 /// Both informers have their lists; what is created from now on comes by a watch.

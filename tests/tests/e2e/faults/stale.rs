@@ -59,19 +59,11 @@ async fn case_22_a_childs_status_does_not_bypass_the_backoff_of_a_failing_foo_an
         // The cache has them when it has what came after them.
         let seen = json!({"metadata": {"annotations": {"probe": offset.to_string()}}});
         world.api.merge(&world.deployment_path("web"), &seen).await;
-        world
-            .proxy
-            .until("the last change passed", |_| {
-                let events = world.proxy.events();
-                events
-                    .iter()
-                    .any(|e| {
-                        at(&e.object, "/metadata/annotations/probe")
-                            == &seen["metadata"]["annotations"]["probe"]
-                    })
-                    .then_some(())
-            })
-            .await;
+        api::until("the last change passed", async || {
+            let probe = at(&seen, "/metadata/annotations/probe");
+            world.proxy.events().iter().any(|event| at(&event.object, "/metadata/annotations/probe") == probe)
+        })
+        .await;
         // One, if the machine took the 10 s for it.
         assert!(world.guest_calls() - calls <= 1, "{} calls", world.guest_calls() - calls);
     };
