@@ -27,6 +27,9 @@ pub const HOST_USER: &str = "foo-host";
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
+/// What the names of the tests' namespaces begin with.
+pub(crate) const NAMESPACES: &str = "test-";
+
 /// What a test needs of its server.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs {
@@ -60,11 +63,13 @@ impl Server {
             (Process::ControllerManager, needs.kubelet),
             (Process::GarbageCollector, needs.kubelet && needs.garbage_collector),
         ];
+        let api = Api::of_plane(&plane, "admin");
+        // Before the controllers go on: what they never made pods of costs them nothing then.
+        remove_namespaces(&api).await;
         // What the last test left needs them to go away.
         for (process, _) in processes {
             plane.resume(process).expect("it runs");
         }
-        let api = Api::of_plane(&plane, "admin");
         clear(&api).await;
         if needs.crd != Crd::None {
             install(&api, needs.crd).await;
@@ -92,6 +97,23 @@ impl Server {
             Self::Memory(cluster) => Upstream::new(&cluster.url()),
             Self::Shared(plane) => of(plane),
             Self::Alone(plane) => of(plane),
+        }
+    }
+
+    /// Forgets the past: a watch that goes on from a version of before is answered 410.
+    pub(crate) async fn forget(&self) {
+        match self {
+            Self::Memory(cluster) => {
+                cluster.compact();
+                cluster.expire_watches();
+            }
+            Self::Shared(_) => panic!("its API server is not to be restarted under other tests: alone()"),
+            Self::Alone(plane) => {
+                // Newer than what any watch of Foos or Deployments has seen.
+                grant(&self.api(), "nobody").await;
+                plane.compact().expect("it compacts");
+                plane.restart_apiserver().expect("it starts again");
+            }
         }
     }
 
@@ -130,8 +152,19 @@ pub async fn install_crd(api: &Api, mut crd: Value) {
         .await;
 }
 
+/// Takes the Deployments of earlier tests away, and tells their namespaces to go.
+async fn remove_namespaces(api: &Api) {
+    for namespace in api.list("/api/v1/namespaces").await {
+        let name = at(&namespace, "/metadata/name").as_str().unwrap_or_default();
+        if name.starts_with(NAMESPACES) && at(&namespace, "/metadata/deletionTimestamp").is_null() {
+            api.delete(&crate::objects::deployment_path(name, "")).await;
+            api.delete(&format!("/api/v1/namespaces/{name}")).await;
+        }
+    }
+}
+
 /// A plane with pods and the controller's role.
-fn start() -> Plane {
+fn start() -> Result<Plane, String> {
     let options = controlplane::Options {
         controllers: true,
         pods: true,
@@ -139,13 +172,14 @@ fn start() -> Plane {
         // Some clusters have it on; it asks for rights that others do not ask for.
         enable_admission: vec!["OwnerReferencesPermissionEnforcement".into()],
     };
-    Plane::start(&options).unwrap_or_else(|error| panic!("the control plane: {error}"))
+    Plane::start(&options).map_err(|error| format!("the control plane: {error}"))
 }
 
-async fn start_with_role() -> Plane {
-    let plane = tokio::task::spawn_blocking(start).await.expect("no panic");
+/// An error is kept, so that one that cannot start is waited for once and not by each test.
+async fn start_with_role() -> Result<Plane, String> {
+    let plane = tokio::task::spawn_blocking(start).await.expect("no panic")?;
     grant(&Api::of_plane(&plane, "admin"), HOST_USER).await;
-    plane
+    Ok(plane)
 }
 
 /// Gives a user the role of `artifacts/rbac.yaml`.
@@ -157,21 +191,21 @@ pub async fn grant(api: &Api, user: &str) {
 }
 
 async fn shared() -> &'static Plane {
-    static PLANE: OnceCell<Plane> = OnceCell::const_new();
-    PLANE
-        .get_or_init(async || {
-            let plane = start_with_role().await;
-            install(&Api::of_plane(&plane, "admin"), Crd::Ours).await;
-            // It looks for new kinds every 30 s only.
-            plane.restart(Process::GarbageCollector).expect("it runs");
-            plane
-        })
-        .await
+    static PLANE: OnceCell<Result<Plane, String>> = OnceCell::const_new();
+    let start = async || {
+        let plane = start_with_role().await?;
+        install(&Api::of_plane(&plane, "admin"), Crd::Ours).await;
+        // It looks for new kinds every 30 s only.
+        plane.restart(Process::GarbageCollector).expect("it runs");
+        Ok(plane)
+    };
+    PLANE.get_or_init(start).await.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn second() -> MutexGuard<'static, Plane> {
-    static PLANE: OnceCell<Mutex<Plane>> = OnceCell::const_new();
-    PLANE.get_or_init(async || Mutex::new(start_with_role().await)).await.lock().await
+    static PLANE: OnceCell<Result<Mutex<Plane>, String>> = OnceCell::const_new();
+    let plane = PLANE.get_or_init(async || start_with_role().await.map(Mutex::new)).await;
+    plane.as_ref().unwrap_or_else(|error| panic!("{error}")).lock().await
 }
 
 /// The `ClusterRole` of `artifacts/rbac.yaml`, and a binding of it to a user.

@@ -178,7 +178,7 @@ impl World {
     /// API in memory a fake kubelet that takes 50 ms.
     pub fn builder(backend: Backend) -> Builder {
         static NUMBER: AtomicUsize = AtomicUsize::new(1);
-        let namespace = format!("test-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let namespace = format!("{}{}", backend::NAMESPACES, NUMBER.fetch_add(1, Ordering::Relaxed));
         let needs = Needs { crd: Crd::Ours, alone: false, kubelet: true, garbage_collector: true };
         let flags = vec!["--resync".into(), "1h".into()];
         let timeouts = Timeouts::default();
@@ -241,6 +241,12 @@ impl World {
     /// Installs or replaces the Foo CRD.
     pub async fn install(&self, crd: Crd) {
         backend::install(&self.api, crd).await;
+    }
+
+    /// Makes the server forget the past, as by a compaction: watches of before are answered 410. A plane is restarted
+    /// for it, so the world has to be [`Builder::alone`].
+    pub async fn forget_the_past(&self) {
+        self.server.forget().await;
     }
 
     /// Creates a namespace; names are to be made from the world's own.

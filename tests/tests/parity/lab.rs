@@ -114,11 +114,13 @@ fn go() -> PathBuf {
 }
 
 async fn lease(site: Site) -> MutexGuard<'static, Plane> {
-    static PLANES: [OnceCell<Mutex<Plane>>; 2] = [const { OnceCell::const_new() }; 2];
-    PLANES[site as usize].get_or_init(async || Mutex::new(start().await)).await.lock().await
+    static PLANES: [OnceCell<Result<Mutex<Plane>, String>>; 2] = [const { OnceCell::const_new() }; 2];
+    let plane = PLANES[site as usize].get_or_init(async || start().await.map(Mutex::new)).await;
+    plane.as_ref().unwrap_or_else(|error| panic!("{error}")).lock().await
 }
 
-async fn start() -> Plane {
+/// An error is kept, so that one that cannot start is waited for once and not by each test.
+async fn start() -> Result<Plane, String> {
     let options = controlplane::Options {
         controllers: true,
         pods: true,
@@ -129,7 +131,7 @@ async fn start() -> Plane {
         enable_admission: vec!["OwnerReferencesPermissionEnforcement".into()],
     };
     let plane = tokio::task::block_in_place(|| Plane::start(&options));
-    let plane = plane.unwrap_or_else(|error| panic!("the control plane: {error}"));
+    let plane = plane.map_err(|error| format!("the control plane: {error}"))?;
     grant(&Api::of_plane(&plane, "admin"), HOST_USER).await;
-    plane
+    Ok(plane)
 }

@@ -150,8 +150,9 @@ async fn case_17_watch_foos_is_lost_and_granted_again_on_an_idle_cluster(#[case]
 #[apply(both)]
 #[tokio::test]
 async fn case_18_a_crd_that_is_late_is_asked_for_with_growing_pauses(#[case] backend: Backend) {
+    let mut world = World::builder(backend).crd(Crd::None).no_controller().start().await;
     let start = Instant::now();
-    let world = World::builder(backend).crd(Crd::None).start().await;
+    world.start_controller().await;
     let lists = Match::verb(Verb::List).resource("foos");
     world.proxy.seen(lists.clone(), 6).await;
     // 0.25 s, then twice as long each time.
