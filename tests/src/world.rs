@@ -243,8 +243,8 @@ impl World {
         backend::install(&self.api, crd).await;
     }
 
-    /// Makes the server forget the past, as by a compaction: watches of before are answered 410. A plane is restarted
-    /// for it, so the world has to be [`Builder::alone`].
+    /// Makes the server forget the past, as by a compaction: watches of before are answered 410. A plane's API
+    /// server is restarted for it, so the world has to be [`Builder::alone`], and the runtime `multi_thread`.
     pub async fn forget_the_past(&self) {
         self.server.forget().await;
     }
