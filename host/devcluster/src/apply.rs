@@ -5,12 +5,11 @@
 
 use crate::admit::{self, Endpoint};
 use crate::cluster::Cluster;
+use crate::identity::{check_name, invalid_patch, to_stored};
 use crate::resource::{Resource, text};
 use crate::status::ApiError;
 use crate::store::{Key, Object};
-use crate::write::{
-    Ownership, Write, Written, check_name, invalid_patch, managers_of, merge_request, to_stored,
-};
+use crate::write::{Ownership, Write, Written, managers_of, merge_request};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use structured_merge::{Error as MergeError, apply};

@@ -16,6 +16,7 @@
 
 mod admit;
 mod apply;
+mod beyond_schema;
 mod cluster;
 mod columns;
 mod controllers;
@@ -23,6 +24,7 @@ mod definition;
 mod deployment;
 mod discovery;
 mod events;
+mod identity;
 mod jsonpath;
 mod kubelet;
 mod meta;

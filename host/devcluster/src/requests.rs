@@ -330,7 +330,7 @@ impl Resourceful<'_> {
             let fault = format!(
                 "json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32"
             );
-            return Err(crate::write::invalid_patch(wanted, &fault));
+            return Err(crate::identity::invalid_patch(wanted, &fault));
         }
         let replicas = replicas.as_i64().unwrap_or(0);
         if replicas < 0 && !custom {

@@ -105,7 +105,7 @@ pub(crate) async fn scenario(s: &mut Session) {
         "apis/authorization.k8s.io/v1",
     ] {
         s.compare(version, Call::get(&format!("/{version}")), |body| {
-            narrow(body, "resources", |r| text(r, "/name"), &RESOURCES)
+            narrow(body, "resources", |r| text(r, "/name"), &RESOURCES);
         })
         .await;
     }

@@ -109,9 +109,9 @@ pub(crate) async fn scenario(s: &mut Session) {
     )
     .await;
     s.get("all namespaces by label", "/apis/apps/v1/deployments?labelSelector=tier%3D1,app%3Dx").await;
-    s.get("the future", &format!("{}?resourceVersion=9000000000", maps)).await;
-    s.get("one object of the future", &format!("{}/a?resourceVersion=9000000000", maps)).await;
-    s.get("one object of any version", &format!("{}/a?resourceVersion=0", maps)).await;
+    s.get("the future", &format!("{maps}?resourceVersion=9000000000")).await;
+    s.get("one object of the future", &format!("{maps}/a?resourceVersion=9000000000")).await;
+    s.get("one object of any version", &format!("{maps}/a?resourceVersion=0")).await;
 }
 
 fn encode(text: &str) -> String {

@@ -31,7 +31,7 @@ use table::{Findings, Intended};
 ///
 /// # Panics
 /// When they differ other than `intended` says, or the committed table says something else.
-fn conform(subject: &str, intended: &[Intended], scenario: impl AsyncFn(&mut Session)) {
+fn conform(subject: &str, intended: &[Intended], scenario: &impl AsyncFn(&mut Session)) {
     let Some(servers) = Servers::get(&format!("conformance::{subject}")) else { return };
     let talk = || {
         servers.runtime.block_on(async {
@@ -87,7 +87,7 @@ macro_rules! subjects {
     ($($module:ident: $subject:literal),* $(,)?) => {
         $(#[test]
         fn $module() {
-            conform($subject, $module::INTENDED, $module::scenario);
+            conform($subject, $module::INTENDED, &$module::scenario);
         })*
 
         #[test]

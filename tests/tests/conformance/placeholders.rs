@@ -95,7 +95,7 @@ impl Placeholders {
             .into_iter()
             .map(|(name, mut value)| {
                 if list {
-                    self.hide_version(&name, &mut value);
+                    hide_version(&name, &mut value);
                 }
                 let value = match (name.as_str(), value) {
                     ("resourceVersion", Value::String(text))
@@ -110,21 +110,6 @@ impl Placeholders {
                 (self.text(&name), value)
             })
             .collect()
-    }
-
-    /// The version of a list, or of a bookmark of any form.
-    fn hide_version(&self, name: &str, value: &mut Value) {
-        // The row of a bookmark in a Table.
-        let row = value.pointer_mut("/rows/0/object/metadata/resourceVersion");
-        if let Some(version) = row.filter(|_| name == "object") {
-            *version = "<server's version>".into();
-        }
-        let metadata = if name == "metadata" { Some(value) } else { value.get_mut("metadata") };
-        if let Some(version) = metadata.and_then(|m| m.get_mut("resourceVersion"))
-            && version.as_str().is_some_and(|v| v.parse::<u64>().is_ok())
-        {
-            *version = "<server's version>".into();
-        }
     }
 
     fn cell(&mut self, cell: Value) -> Value {
@@ -160,6 +145,21 @@ impl Placeholders {
             None => found[0].to_owned(),
         };
         NUMBER.replace_all(&text, number).into_owned()
+    }
+}
+
+/// The version of a list, or of a bookmark of any form.
+fn hide_version(name: &str, value: &mut Value) {
+    // The row of a bookmark in a Table.
+    let row = value.pointer_mut("/rows/0/object/metadata/resourceVersion");
+    if let Some(version) = row.filter(|_| name == "object") {
+        *version = "<server's version>".into();
+    }
+    let metadata = if name == "metadata" { Some(value) } else { value.get_mut("metadata") };
+    if let Some(version) = metadata.and_then(|m| m.get_mut("resourceVersion"))
+        && version.as_str().is_some_and(|v| v.parse::<u64>().is_ok())
+    {
+        *version = "<server's version>".into();
     }
 }
 

@@ -106,7 +106,7 @@ fn widgets() -> Value {
     definition(GROUP, "Widget", &schema)
 }
 
-fn widget(name: &str, spec: Value) -> Value {
+fn widget(name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "schema.conformance.test/v1", "kind": "Widget", "metadata": { "name": name }, "spec": spec })
 }
 
@@ -173,7 +173,7 @@ pub(crate) async fn scenario(s: &mut Session) {
         ("the whole spec as null", Value::Null),
         ("the whole spec as a list", json!([])),
     ].into_iter().enumerate() {
-        let object = widget(&format!("w{at}"), spec);
+        let object = widget(&format!("w{at}"), &spec);
         s.post(&format!("widget: {what}"), &all, &object).await;
         if what.contains("unknown") {
             s.post(&format!("widget, strictly: {what}"), &format!("{all}?fieldValidation=Strict&dryRun=All"), &{
@@ -188,7 +188,7 @@ pub(crate) async fn scenario(s: &mut Session) {
             }).await;
         }
     }
-    let mut bare = widget("bare", json!({}));
+    let mut bare = widget("bare", &json!({}));
     bare.as_object_mut().expect("a widget").remove("spec");
     s.post("widget: no spec", &all, &bare).await;
     bare["more"] = json!({ "x": 1 });
@@ -260,10 +260,10 @@ async fn bodies(s: &mut Session, all: &str) {
     s.call("body: YAML", raw(yaml).content_type("application/yaml")).await;
     s.call("body: YAML said to be JSON", raw(yaml)).await;
     s.call("body: a media type that is none", raw("{}").content_type("text/plain")).await;
-    s.call("body: no media type", raw(&widget("untyped", json!({})).to_string()).content_type("")).await;
+    s.call("body: no media type", raw(&widget("untyped", &json!({})).to_string()).content_type("")).await;
     s.call(
         "body: a media type with a charset",
-        raw(&widget("charset", json!({})).to_string()).content_type("application/json; charset=utf-8"),
+        raw(&widget("charset", &json!({})).to_string()).content_type("application/json; charset=utf-8"),
     )
     .await;
 }
@@ -273,7 +273,7 @@ async fn changes(s: &mut Session) {
     let all = s.path(WIDGETS);
     let one = format!("{all}/changing");
     s.post("change: create with a status", &all, &{
-        let mut object = widget("changing", json!({ "text": "abc" }));
+        let mut object = widget("changing", &json!({ "text": "abc" }));
         object["status"] = json!({ "phase": "Good" });
         object
     })
@@ -310,7 +310,7 @@ async fn changes(s: &mut Session) {
         json!({ "type": "string", "default": "new" });
     let path = format!("{DEFINITIONS}/widgets.{GROUP}");
     s.quietly(Call::with("PATCH", &path, &stricter).content_type(MERGE)).await;
-    let probe = widget("probe", json!({ "text": "abc" }));
+    let probe = widget("probe", &json!({ "text": "abc" }));
     let start = std::time::Instant::now();
     while s.quietly(Call::with("POST", &format!("{all}?dryRun=All"), &probe)).await["code"] != 422
         && start.elapsed() < tests::api::PATIENCE
@@ -349,7 +349,7 @@ async fn lists(s: &mut Session) {
         ("a set twice", "one", json!({ "set": ["a", "a"] })),
         ("an entry twice", "one", json!({ "entries": [{ "key": "a" }, { "key": "a" }] })),
     ].into_iter().enumerate() {
-        s.apply(&format!("apply {at}: {what}"), &one, manager, &widget("lists", spec)).await;
+        s.apply(&format!("apply {at}: {what}"), &one, manager, &widget("lists", &spec)).await;
     }
 }
 
