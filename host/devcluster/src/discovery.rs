@@ -200,6 +200,9 @@ fn aggregated_resource(resource: &Resource) -> Value {
     found
 }
 
+/// `/openapi/v2` as a protobuf message: a document that has its version (field 1, "2.0") and describes nothing.
+pub(crate) const EMPTY_OPENAPI_V2: &[u8] = b"\x0a\x032.0";
+
 /// `/openapi/v3`: where the document of each version is.
 pub(crate) fn openapi_index(registry: &Registry) -> Value {
     let mut paths = serde_json::Map::new();

@@ -144,7 +144,13 @@ pub(crate) async fn handle(State(shared): State<Arc<Shared>>, request: Request) 
         record.name.clone_from(&path.name);
     }
     let host = word(&parts.headers, header::HOST);
-    let outcome = match accept(&word(&parts.headers, header::ACCEPT)) {
+    let wanted = word(&parts.headers, header::ACCEPT);
+    let outcome = match accept(&wanted) {
+        // What kubectl checks a kind against that no document of OpenAPI v3 has: it speaks this form only.
+        _ if is_openapi_v2(&route) && wanted.contains(OPENAPI_V2) => {
+            // An at sign may stand in what is asked for, not in what is answered.
+            Ok(Answer::Typed(OPENAPI_V2.replace('@', "."), Bytes::from_static(discovery::EMPTY_OPENAPI_V2)))
+        }
         Err(error) => Err(error),
         Ok(accepted) => match axum::body::to_bytes(body, BODY_LIMIT).await {
             Err(_) => Err(ApiError::too_large()),
@@ -160,6 +166,13 @@ pub(crate) async fn handle(State(shared): State<Arc<Shared>>, request: Request) 
     record.status = response.status().as_u16();
     shared.records.push(record);
     response
+}
+
+/// OpenAPI v2 as a protobuf message.
+const OPENAPI_V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+fn is_openapi_v2(route: &Route) -> bool {
+    matches!(route, Route::Other(steps) if steps.iter().map(String::as_str).eq(["openapi", "v2"]))
 }
 
 fn answer(shared: &Arc<Shared>, route: &Route, call: &Call, host: &str) -> Result<Answer, ApiError> {

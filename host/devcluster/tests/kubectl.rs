@@ -336,3 +336,14 @@ async fn namespaces_and_definitions_take_their_objects_with_them() {
     assert!(shell.fails("get foos", "").contains("could not find the requested resource"));
     shell.cluster.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foo_before_its_definition_is_told_what_is_missing() {
+    let Some(shell) = Shell::start().await else { return };
+    let errors = shell.fails("apply -f -", FOO);
+    assert!(
+        errors.contains("no matches for kind \"Foo\" in version \"samplecontroller.k8s.io/v1alpha1\"")
+            && errors.contains("ensure CRDs are installed first"),
+        "{errors}"
+    );
+}
