@@ -23,6 +23,8 @@ const BACKLOG: u32 = 1024;
 pub(crate) struct Door {
     room: Arc<Room>,
     address: SocketAddr,
+    /// Bound, and never listens: the port's own while nothing else is bound to it.
+    _reserved: TcpSocket,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -31,10 +33,8 @@ enum State {
         cancel: CancellationToken,
         tasks: TaskTracker,
     },
-    /// The socket is bound and does not listen: clients are refused, and nobody else gets the port.
-    Shut(TcpSocket),
-    /// The port was lost while it was shut.
-    Lost,
+    /// Nothing listens: clients are refused.
+    Shut,
 }
 
 /// What every connection needs.
@@ -49,13 +49,12 @@ struct Room {
 
 impl Door {
     pub(crate) fn open(shared: Arc<Shared>, acceptor: Option<TlsAcceptor>) -> Result<Self, Error> {
-        let socket = bound((Ipv4Addr::LOCALHOST, 0).into())?;
-        let failed = |source| Error::Listen { port: 0, source };
-        let listener = socket.listen(BACKLOG).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let reserved = bound((Ipv4Addr::LOCALHOST, 0).into())?;
+        let address = reserved.local_addr().map_err(|source| Error::Listen { port: 0, source })?;
+        let listener = listen(address)?;
         let room = Arc::new(Room { shared, acceptor, hole: Mutex::default(), buried: Mutex::default() });
         let state = tokio::sync::Mutex::new(admit(&room, listener));
-        Ok(Self { room, address, state })
+        Ok(Self { room, address, _reserved: reserved, state })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -82,34 +81,30 @@ impl Door {
             tasks.close();
             tasks.wait().await;
             self.forget_buried();
-            *state = State::Lost;
-            *state = State::Shut(bound(self.address)?);
+            *state = State::Shut;
         }
         Ok(())
     }
 
     pub(crate) async fn reopen(&self) -> Result<(), Error> {
         let mut state = self.state.lock().await;
-        let socket = match std::mem::replace(&mut *state, State::Lost) {
-            State::Shut(socket) => socket,
-            State::Lost => bound(self.address)?,
-            open @ State::Open { .. } => {
-                *state = open;
-                return Ok(());
-            }
-        };
-        let listener = socket.listen(BACKLOG);
-        let listener = listener.map_err(|source| Error::Listen { port: self.address.port(), source })?;
-        *state = admit(&self.room, listener);
+        if matches!(*state, State::Shut) {
+            *state = admit(&self.room, listen(self.address)?);
+        }
         Ok(())
     }
 }
 
+/// A listener beside the socket that reserves the port.
+fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    bound(address)?.listen(BACKLOG).map_err(|source| Error::Listen { port: address.port(), source })
+}
+
+/// A socket that shares its port with those of this user that ask for it. Whoever asks for a free port gets another.
 fn bound(address: SocketAddr) -> Result<TcpSocket, Error> {
     let bind = || {
         let socket = TcpSocket::new_v4()?;
-        // The port's earlier connections may linger.
-        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(true)?;
         socket.bind(address)?;
         Ok(socket)
     };

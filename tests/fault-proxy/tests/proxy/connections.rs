@@ -150,6 +150,10 @@ async fn a_server_that_is_away_refuses_and_comes_back_on_the_same_port() {
             at.proxy.stop_listening().await.expect("shut already");
             let refused = at.try_client().await.err().expect("refused");
             assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused, "{way:?}");
+            let address =
+                at.proxy.url().split_once("://").map(|(_, address)| address.to_owned()).expect("a URL");
+            let taken = std::net::TcpListener::bind(address).expect_err("nobody else gets the port");
+            assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse, "{way:?}");
             at.proxy.resume_listening().await.expect("open");
             at.proxy.resume_listening().await.expect("open already");
             assert_eq!(at.client().await.ask("GET", "/api", "").await.expect("an answer").status, 200);
@@ -169,6 +173,7 @@ async fn without_a_server_requests_are_closed_until_there_is_one() {
     let answered = client.ask("GET", "/api", "").await;
     answered.expect_err("closed");
     at.proxy.seen(Match::any(), 1).await;
+    assert_eq!((at.proxy.count(&Match::any()), at.proxy.count(&Match::writes())), (1, 0));
     let record = at.proxy.requests().remove(0);
     assert_eq!((record.status, record.fate), (None, Fate::Unreachable), "{url}");
 }
