@@ -5,7 +5,7 @@ use controlplane::{Client, Error, Options, Plane, Process, User, available, skip
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a test waits for what must happen.
@@ -122,9 +122,16 @@ fn pods_run_and_a_deployment_becomes_available_and_goes_with_its_namespace() {
     until("the namespace's end", || gone().then_some(()));
 }
 
+/// For the tests that pause or restart the shared plane's garbage collector, one at a time.
+fn garbage_collector() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn a_paused_garbage_collector_collects_when_it_is_resumed() {
     let Some(plane) = shared("controlplane::garbage_collector") else { return };
+    let _turn = garbage_collector();
     let admin = plane.client("admin");
     namespace(&admin, "garbage");
     let maps = "/api/v1/namespaces/garbage/configmaps";
@@ -146,6 +153,7 @@ fn a_paused_garbage_collector_collects_when_it_is_resumed() {
 #[test]
 fn a_restarted_garbage_collector_collects_by_kinds_that_came_after_its_first_start() {
     let Some(plane) = shared("controlplane::restart") else { return };
+    let _turn = garbage_collector();
     let admin = plane.client("admin");
     let schema = json!({ "openAPIV3Schema": { "type": "object" } });
     let crd = json!({
