@@ -11,6 +11,12 @@ use std::time::{Duration, Instant};
 use tests::objects::{at, foo};
 use tests::{Backend, Crd, Logs, World, api};
 
+/// Ends a watch; the controller may be about to open it.
+async fn end_watch(world: &World, resource: &str, ending: &Ending) {
+    let watch = watch(resource);
+    api::until(&format!("{watch} is open"), async || world.proxy.end_watches(&watch, ending) == 1).await;
+}
+
 #[apply(both)]
 #[tokio::test]
 async fn case_10_an_error_410_in_the_stream_and_another_on_reconnect_lead_to_lists_and_nothing_else(
@@ -28,8 +34,7 @@ async fn case_10_an_error_410_in_the_stream_and_another_on_reconnect_lead_to_lis
     let calls = world.guest_calls();
     for resource in ["foos", "deployments"] {
         let refused = world.proxy.rule(watch(resource).times(1), Fault::Answer(Answer::gone()));
-        let ended = world.proxy.end_watches(&watch(resource), &Ending::ErrorEvent(Answer::gone()));
-        assert_eq!(ended, 1, "{resource}");
+        end_watch(&world, resource, &Ending::ErrorEvent(Answer::gone())).await;
         refused.hit(1).await;
         world.proxy.seen(Match::verb(Verb::List).resource(resource), 2).await;
         world.proxy.seen(watch(resource), 2).await;
@@ -132,7 +137,7 @@ async fn case_17_watch_foos_is_lost_and_granted_again_on_an_idle_cluster(#[case]
     let text = "foos.samplecontroller.k8s.io is forbidden: User \"foo-host\" cannot watch resource \"foos\" in API \
                 group \"samplecontroller.k8s.io\" at the cluster scope";
     let forbidden = world.proxy.rule(watch("foos"), Fault::Answer(Answer::forbidden(text)));
-    assert_eq!(world.proxy.end_watches(&watch("foos"), &Ending::Close), 1);
+    end_watch(&world, "foos", &Ending::Close).await;
     api::until("not ready, and it says why", async || {
         let answer = world.health().text("/readyz").await;
         answer.is_some_and(|(code, text)| code == 500 && text.contains("cannot watch resource \"foos\""))
@@ -175,7 +180,7 @@ async fn case_43_retry_after_on_a_watch_it_is_not_opened_before_and_goes_on(#[ca
     world.proxy.clear();
     let busy = world.proxy.rule(watch("foos").times(1), Fault::Answer(Answer::too_many(3)));
     let start = Instant::now();
-    world.proxy.end_watches(&watch("foos"), &Ending::Close);
+    end_watch(&world, "foos", &Ending::Close).await;
     busy.hit(1).await;
     world.proxy.seen(watch("foos"), 2).await;
     assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
