@@ -77,7 +77,8 @@ impl Lab {
 
     /// SIGTERM, and waits for the end.
     pub(crate) async fn stop(&mut self) {
-        self.running.take().expect("one runs").terminate().await;
+        let status = self.running.take().expect("one runs").terminate().await;
+        assert!(status.success(), "the controller ended after SIGTERM with {status}");
     }
 
     /// Guest calls of the host so far.
