@@ -22,6 +22,20 @@ pub enum Backend {
     Plane,
 }
 
+/// Makes the template `both` of a test binary: a test with `#[apply(both)]` runs on each of the two servers. Without
+/// Go the real one is ignored (`tests/build.rs`).
+#[macro_export]
+macro_rules! both_servers {
+    () => {
+        #[rstest_reuse::template]
+        #[rstest::rstest]
+        #[case::memory($crate::Backend::Memory)]
+        #[cfg_attr(not(control_plane), ignore = "there is no Go to build a control plane with")]
+        #[case::plane($crate::Backend::Plane)]
+        fn both(#[case] backend: $crate::Backend) {}
+    };
+}
+
 /// The user as whom the controller speaks to a plane; it has the role of `artifacts/rbac.yaml`.
 pub const HOST_USER: &str = "foo-host";
 

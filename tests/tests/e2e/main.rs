@@ -5,15 +5,7 @@
 //! design's invariants and definitions, `cases` the field reports, `faults` those that need the fault proxy, `rbac`
 //! the role, `guests` what guests can do wrong, `kubectl` what a person at a terminal sees.
 
-use rstest_reuse::template;
-
-/// The two servers. Without Go the real one is ignored (`tests/build.rs`).
-#[template]
-#[rstest::rstest]
-#[case::memory(Backend::Memory)]
-#[cfg_attr(not(control_plane), ignore = "there is no Go to build a control plane with")]
-#[case::plane(Backend::Plane)]
-fn both(#[case] backend: Backend) {}
+tests::both_servers!();
 
 mod cases;
 mod definitions;

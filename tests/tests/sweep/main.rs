@@ -8,8 +8,10 @@
 //! The test plays the Deployment controller (`Do::Available`): the server moves nothing by itself but garbage, so
 //! that the writes and events of a run are the same each time, on both servers.
 
-use rstest_reuse::{apply, template};
+use rstest_reuse::apply;
 use tests::Backend;
+
+tests::both_servers!();
 
 mod ground;
 mod point;
@@ -18,14 +20,6 @@ mod script;
 mod snapshot;
 mod stage;
 mod sweep;
-
-/// The two servers. Without Go the real one is ignored (`tests/build.rs`).
-#[template]
-#[rstest::rstest]
-#[case::memory(Backend::Memory)]
-#[cfg_attr(not(control_plane), ignore = "there is no Go to build a control plane with")]
-#[case::plane(Backend::Plane)]
-fn both(#[case] backend: Backend) {}
 
 #[apply(both)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
