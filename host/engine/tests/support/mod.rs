@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "test code, which the benchmark uses too")]
 
 use contract::{Context, Deployment, DeploymentStatus, Foo, FooSpec, Metadata};
-use guest_engine::{Config, Engine, Guest, Limits};
+use guest_engine::{Call, CallError, Config, Engine, Guest, Limits};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
@@ -149,4 +149,33 @@ impl<'a> MakeWriter<'a> for Captured {
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
+}
+
+/// A body that never ends.
+pub(crate) const FOREVER: &str = "(loop $again (br $again)) (unreachable)";
+
+/// One call for the usual Foo.
+pub(crate) async fn call(guest: &Guest) -> Call {
+    guest.reconcile(&foo(), None).await
+}
+
+/// How that call fails.
+pub(crate) async fn error(guest: &Guest) -> CallError {
+    call(guest).await.result.unwrap_err()
+}
+
+/// Calls the contract's `log`.
+pub(crate) fn log(level: u8, at: usize, len: usize) -> String {
+    format!("(call $log (i32.const {level}) (i32.const {at}) (i32.const {len}))")
+}
+
+/// Answers with the arguments, as they lie in memory, as a manifest: the first string found at `offset`.
+pub(crate) fn echo(offset: usize) -> String {
+    format!(
+        "(i32.store (i32.const 20) (i32.const 512)) (i32.store (i32.const 24) (i32.const 1))
+         (i32.store (i32.const 516) (i32.load offset={offset} (local.get $in)))
+         (i32.store (i32.const 520) (i32.load offset={} (local.get $in)))
+         (i32.const 16)",
+        offset + 4
+    )
 }
