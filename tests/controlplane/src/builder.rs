@@ -16,6 +16,9 @@ const TELL: Duration = Duration::from_secs(20);
 /// The time between two looks at a process or a lock.
 const POLL: Duration = Duration::from_millis(50);
 
+/// The file with kwok's stages, beside kwok.
+pub(crate) const STAGES: &str = "stages.yaml";
+
 /// What `go` and the cache are.
 pub(crate) struct Builder {
     go: PathBuf,
@@ -49,14 +52,15 @@ impl Builder {
         Ok(self.cache.join(format!("{}-{version}-{}", which.name(), which.key(&version)?)))
     }
 
-    /// A program from the cache, built first if it is not there.
-    pub(crate) fn program(&self, which: Program) -> Result<PathBuf, Error> {
+    /// A program from the cache, built first if it is not there. `turn`, which may be empty, is added to what
+    /// is said about the build.
+    pub(crate) fn program(&self, which: Program, turn: &str) -> Result<PathBuf, Error> {
         let directory = self.directory(which)?;
         let path = directory.join(which.name());
         if path.is_file() {
             return Ok(path);
         }
-        self.check_go(which)?;
+        self.check_go(&[which])?;
         let lock = self.lock()?;
         // Whoever held the lock may have built it.
         if !path.is_file() {
@@ -64,20 +68,31 @@ impl Builder {
             let partial = directory.join("partial");
             // What an interrupted build left: go writes over nothing that does not look like a program.
             std::fs::remove_file(&partial).ok();
-            self.build(which, &partial, &lock)?;
+            self.build(which, turn, &partial, &lock)?;
             std::fs::rename(&partial, &path).map_err(Error::file(&path))?;
         }
         Ok(path)
     }
 
+    /// Where the cache has, or would have, kwok's stages.
+    pub(crate) fn stages_path(&self) -> PathBuf {
+        self.path(Program::Kwok).with_file_name(STAGES)
+    }
+
+    /// An error unless there is a Go that can fetch kwok's stages.
+    pub(crate) fn check_stages(&self) -> Result<(), Error> {
+        self.go_works(Program::Kwok, "fetch it with").map_err(Error::no_stages)
+    }
+
     /// The stages that tell kwok what to do with nodes and pods, in one file: upstream's own, kept beside the
     /// program so that a plane starts without Go.
-    pub(crate) fn kwok_stages(&self) -> Result<PathBuf, Error> {
+    pub(crate) fn stages(&self) -> Result<PathBuf, Error> {
         let directory = self.directory(Program::Kwok)?;
-        let path = directory.join("stages.yaml");
+        let path = directory.join(STAGES);
         if path.is_file() {
             return Ok(path);
         }
+        self.check_stages()?;
         let stages = self.module_dir(Program::Kwok)?.join("kustomize/stage");
         let mut text = String::new();
         for stage in [
@@ -103,24 +118,33 @@ impl Builder {
 
     /// Where `go` has unpacked the module that a program comes from.
     pub(crate) fn module_dir(&self, which: Program) -> Result<PathBuf, Error> {
-        self.check_go(which)?;
+        let no_sources = |reason| Error::no_sources(which, reason);
+        self.go_works(which, "unpack them with").map_err(no_sources)?;
         let output = self.go(which).args(["mod", "download", "-json", which.source()]).output();
-        let output = output.map_err(|error| Error::no_go(which, &error))?;
+        let output = output.map_err(|error| no_sources(not_started(&error, "unpack them with")))?;
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let stderr = String::from_utf8_lossy(&output.stderr);
         let failed = || Error::build(which, answer["Error"].as_str().unwrap_or(&stderr));
         answer["Dir"].as_str().map(PathBuf::from).ok_or_else(failed)
     }
 
-    /// An error unless there is a Go that takes our go.mod.
-    pub(crate) fn check_go(&self, which: Program) -> Result<(), Error> {
-        let output =
-            self.go(which).args(["list", "-m"]).output().map_err(|error| Error::no_go(which, &error))?;
+    /// An error that names all that is missing, unless there is a Go that can build it.
+    pub(crate) fn check_go(&self, missing: &[Program]) -> Result<(), Error> {
+        let purpose = if missing.len() == 1 { "build it with" } else { "build them with" };
+        let check = |which: &Program| self.go_works(*which, purpose);
+        missing.iter().try_for_each(check).map_err(|reason| Error::no_go(missing, reason))
+    }
+
+    /// Why there is no Go that takes our go.mod, if so.
+    fn go_works(&self, which: Program, purpose: &str) -> Result<(), String> {
+        let output = self.go(which).args(["list", "-m"]).output();
+        let output = output.map_err(|error| not_started(&error, purpose))?;
         if output.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr);
-        Err(Error::no_go(which, &said.lines().last().unwrap_or("`go list -m` failed")))
+        let said = said.lines().last().unwrap_or("`go list -m` failed").trim_start_matches("go: ");
+        Err(format!("there is no go to {purpose}: {said}"))
     }
 
     /// `go`, in our module that pins the program.
@@ -152,18 +176,19 @@ impl Builder {
         }
     }
 
-    fn build(&self, which: Program, to: &Path, lock: &File) -> Result<(), Error> {
+    fn build(&self, which: Program, turn: &str, to: &Path, lock: &File) -> Result<(), Error> {
+        let no_go = |error| Error::no_go(&[which], not_started(&error, "build it with"));
         let started = Instant::now();
         let version = which.version()?;
         let what = format!("{} {version}", which.name());
-        say(&format!("building {what} from Go modules into {}", self.cache.display()));
+        say(&format!("building {what}{turn} from Go modules into {}", self.cache.display()));
         let mut go = self.go(which);
         go.args(["build", "-mod=readonly", "-trimpath", "-ldflags", &which.ldflags(&version), "-o"]).arg(to);
         // The compiler holds the lock as well: if this process is killed, the next one waits until the one
         // that still writes has ended.
         let lock = lock.try_clone().map_err(Error::file(to))?;
         go.arg(which.package()).stdin(lock).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = go.spawn().map_err(|error| Error::no_go(which, &error))?;
+        let mut child = go.spawn().map_err(no_go)?;
 
         let said = Arc::new(Mutex::new(Said::default()));
         let stderr = child.stderr.take().expect("it is piped");
@@ -173,16 +198,16 @@ impl Builder {
         });
         let mut told = started;
         let status = loop {
-            if let Some(status) = child.try_wait().map_err(|error| Error::no_go(which, &error))? {
+            if let Some(status) = child.try_wait().map_err(no_go)? {
                 break status;
             }
             if told.elapsed() >= TELL {
                 told = Instant::now();
                 let fetched = said.lock().unwrap_or_else(PoisonError::into_inner).fetched;
-                say(&format!(
-                    "building {what}: {} s, {fetched} modules fetched",
-                    started.elapsed().as_secs()
-                ));
+                let seconds = started.elapsed().as_secs();
+                let fetched =
+                    if fetched == 0 { String::new() } else { format!(", {fetched} modules fetched") };
+                say(&format!("building {what}{turn}: {seconds} s{fetched}"));
             }
             std::thread::sleep(POLL);
         };
@@ -193,9 +218,17 @@ impl Builder {
                 Vec::from(std::mem::take(&mut said.lock().unwrap_or_else(PoisonError::into_inner).lines));
             return Err(Error::build(which, &format!("{status}: {}", lines.join("\n"))));
         }
-        say(&format!("built {what} in {} s", started.elapsed().as_secs()));
+        say(&format!("built {what}{turn} in {} s", started.elapsed().as_secs()));
         Ok(())
     }
+}
+
+/// Why `go` did not run.
+fn not_started(error: &std::io::Error, purpose: &str) -> String {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return format!("there is no go on the PATH to {purpose}");
+    }
+    format!("the go to {purpose} cannot be started: {error}")
 }
 
 /// Keeps what matters of a line that `go` wrote.
@@ -212,7 +245,7 @@ fn add(said: &Mutex<Said>, line: String) {
 }
 
 /// A line of progress. Not `eprintln!`, which a test's harness keeps to itself until the test fails.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     writeln!(std::io::stderr(), "controlplane: {text}").ok();
 }
 

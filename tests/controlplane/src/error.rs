@@ -1,7 +1,6 @@
 //! What can go wrong, each with what to do about it.
 
 use crate::Program;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// Why there is no program, or no plane.
@@ -13,16 +12,39 @@ pub enum Error {
     NoCache,
     /// The program is in neither `$KUBEBUILDER_ASSETS` nor the cache, and there is no Go that could build it.
     #[error(
-        "{program} is not built yet and cannot be: {reason}; install the Go that {module}/go.mod asks for, or set \
-         KUBEBUILDER_ASSETS to a directory that has {program}"
+        "{programs} not built yet, and {reason}; install Go {go} or newer, or set KUBEBUILDER_ASSETS to a \
+         directory that has {them}"
     )]
     NoGo {
-        /// What is missing.
-        program: &'static str,
-        /// The directory of its go.mod.
-        module: PathBuf,
+        /// What is missing, all of it, with its verb.
+        programs: String,
+        /// The pronoun of the programs.
+        them: &'static str,
         /// What `go` said, or that it is missing.
         reason: String,
+        /// The Go that builds them.
+        go: String,
+    },
+    /// kwok is there, what tells it what to do is not, and there is no Go that could fetch it.
+    #[error(
+        "kwok's stages.yaml is neither beside kwok nor in the cache, and {reason}; install Go {go} or newer, or \
+         start the plane without pods (--no-pods)"
+    )]
+    NoStages {
+        /// What `go` said, or that it is missing.
+        reason: String,
+        /// The Go that fetches them.
+        go: String,
+    },
+    /// There is no Go that could unpack the sources of a module.
+    #[error("the sources of {module} cannot be read, for {reason}; install Go {go} or newer")]
+    NoSources {
+        /// The Go module.
+        module: &'static str,
+        /// What `go` said, or that it is missing.
+        reason: String,
+        /// The Go that fetches it.
+        go: String,
     },
     /// `go` failed.
     #[error(
@@ -96,8 +118,19 @@ impl Error {
         move |source| Self::File { path, source }
     }
 
-    pub(crate) fn no_go(which: Program, reason: &impl Display) -> Self {
-        Self::NoGo { program: which.name(), module: which.module(), reason: format!("go: {reason}") }
+    /// `missing` is not empty.
+    pub(crate) fn no_go(missing: &[Program], reason: String) -> Self {
+        let names: Vec<_> = missing.iter().map(|which| which.name()).collect();
+        let (are, them) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
+        Self::NoGo { programs: format!("{} {are}", names.join(", ")), them, reason, go: missing[0].go() }
+    }
+
+    pub(crate) fn no_stages(reason: String) -> Self {
+        Self::NoStages { reason, go: Program::Kwok.go() }
+    }
+
+    pub(crate) fn no_sources(which: Program, reason: String) -> Self {
+        Self::NoSources { module: which.source(), reason, go: which.go() }
     }
 
     pub(crate) fn build(which: Program, output: &str) -> Self {

@@ -7,7 +7,7 @@ use crate::identity::{ADMIN, Identity};
 use crate::keeper::Keeper;
 use crate::port::Port;
 use crate::process::{Other, Server};
-use crate::{Client, Error, Options, Process, Program, program};
+use crate::{Client, Error, Options, Process, Program, program, programs};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write as _;
@@ -36,11 +36,8 @@ impl Plane {
     /// [`Options::pods`], the Node is Ready.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let processes = Process::of(options);
-        for which in
-            [Program::Etcd, Program::KubeApiserver].into_iter().chain(processes.iter().map(|p| p.program()))
-        {
-            program(which)?;
-        }
+        let servers = [Program::Etcd, Program::KubeApiserver].into_iter();
+        programs(&servers.chain(processes.iter().map(|process| process.program())).collect::<Vec<_>>())?;
         let keeper = Keeper::new()?;
         let (directory, group) = (keeper.directory().to_owned(), keeper.group());
         let logs = directory.join("logs");

@@ -48,7 +48,7 @@ impl Other {
                 flags::controller_manager(paths, port.number(), &["garbage-collector-controller"])
             }
             Process::Scheduler => flags::scheduler(paths, port.number()),
-            Process::Kwok => flags::kwok(paths, &crate::program::kwok_stages()?),
+            Process::Kwok => flags::kwok(paths, &crate::places::kwok_stages()?),
         };
         let url = format!("https://127.0.0.1:{}", port.number());
         let health = Client::new(&url, Some(&paths.identity.ca_pem), None)?;

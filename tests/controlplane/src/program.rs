@@ -1,7 +1,6 @@
-//! The programs of a plane: their names, where their sources come from, and where they lie.
+//! The programs of a plane: their names, and where their sources come from.
 
 use crate::Error;
-use crate::builder::Builder;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -20,50 +19,6 @@ pub enum Program {
     Kwok,
     /// The Go original of this project.
     SampleController,
-}
-
-/// Where a program is: in `$KUBEBUILDER_ASSETS`, else in the cache, else it is built into the cache, which
-/// takes from seconds to five minutes (progress goes to stderr). One process builds at a time, the others
-/// wait and then find what it built; a build that was interrupted is done again.
-pub fn program(which: Program) -> Result<PathBuf, Error> {
-    if let Some(path) = asset(which) {
-        return Ok(path);
-    }
-    let builder = Builder::new()?;
-    let path = builder.program(which)?;
-    if which == Program::Kwok {
-        // Now, while there is a Go to ask.
-        builder.kwok_stages()?;
-    }
-    Ok(path)
-}
-
-/// Whether this machine can have a plane and the Go sample-controller: every program is there, or there is a
-/// Go to build it with. The error says what is missing, so that a test can [`skip`](crate::skip()).
-pub fn available() -> Result<(), Error> {
-    let builder = Builder::new()?;
-    let missing = |which: &&Program| asset(**which).is_none() && !builder.path(**which).is_file();
-    match Program::ALL.iter().find(missing) {
-        None => Ok(()),
-        Some(which) => builder.check_go(*which),
-    }
-}
-
-/// The unpacked sources of the Go module that a program comes from, for instance upstream's CRD and example
-/// in `artifacts/examples` of [`Program::SampleController`]. Asks `go`, which fetches them if need be.
-pub fn module_dir(which: Program) -> Result<PathBuf, Error> {
-    Builder::new()?.module_dir(which)
-}
-
-/// What tells kwok what becomes of nodes and pods.
-pub(crate) fn kwok_stages() -> Result<PathBuf, Error> {
-    Builder::new()?.kwok_stages()
-}
-
-/// The file in `$KUBEBUILDER_ASSETS`.
-fn asset(which: Program) -> Option<PathBuf> {
-    let path = Path::new(&std::env::var_os("KUBEBUILDER_ASSETS")?).join(which.name());
-    path.is_file().then_some(path)
 }
 
 impl Program {
@@ -100,6 +55,13 @@ impl Program {
             let reason = format!("it requires no {}", self.source());
             Error::file(&path)(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
         })
+    }
+
+    /// The Go that our go.mod asks for, such as 1.26, for people.
+    pub(crate) fn go(self) -> String {
+        let text = std::fs::read_to_string(self.module().join("go.mod")).unwrap_or_default();
+        let version = text.lines().find_map(|line| line.strip_prefix("go "));
+        version.map_or_else(String::new, |version| version.trim().trim_end_matches(".0").to_owned())
     }
 
     /// Our Go module that pins it.
@@ -178,6 +140,7 @@ mod tests {
         for which in Program::ALL {
             let version = which.version().expect("go.mod requires it");
             assert!(version.starts_with('v') && version.contains('.'), "{which:?} {version}");
+            assert!(which.go().starts_with("1."), "{which:?} {}", which.go());
         }
         let flags = Program::KubeApiserver.ldflags("v1.36.3");
         for part in ["version.gitVersion=v1.36.3 ", "version.gitMajor=1 ", "version.gitMinor=36 "] {
