@@ -58,6 +58,14 @@ pub enum Error {
         /// The last lines of what `go` said.
         output: String,
     },
+    /// An admission plugin that stays off was asked for.
+    #[error("the admission plugin {plugin} stays off: {reason}; leave it out")]
+    Admission {
+        /// Which.
+        plugin: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
     /// A file or a directory cannot be used.
     #[error("{path} cannot be used: {source}")]
     File {

@@ -7,11 +7,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) struct Etcd {
     url: String,
     client: Client,
-    _child: Child,
+    child: Mutex<Child>,
     _port: Port,
 }
 
@@ -27,11 +28,16 @@ impl Etcd {
         };
         let mut child = Child::start(&spec, logs, group)?;
         child.wait(|| client.get("/health").map(drop))?;
-        Ok(Self { url, client, _child: child, _port: port })
+        Ok(Self { url, client, child: Mutex::new(child), _port: port })
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// An error if it has ended.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner).check()
     }
 
     /// As the API server's own compactor does it: it also writes down what it compacted, for API servers to

@@ -3,6 +3,12 @@
 use crate::identity::Identity;
 use std::path::Path;
 
+/// The admission plugins that stay off, and why.
+pub(crate) const ADMISSION_OFF: [(&str, &str); 2] = [
+    ("ServiceAccount", "it asks for a ServiceAccount in each namespace, and nothing here makes them"),
+    ("TaintNodesByCondition", "it taints the Node, and nothing here lifts the taint"),
+];
+
 /// What the flags of several programs name.
 pub(crate) struct Paths<'a> {
     /// The plane's directory.
@@ -38,7 +44,8 @@ pub(crate) fn apiserver(paths: &Paths<'_>, port: u16, etcd: &str, admission: &[S
         // There is no address to advertise, and nothing that asks for one.
         "--advertise-address=127.0.0.1".into(),
         "--endpoint-reconciler-type=none".into(),
-        "--service-cluster-ip-range=10.0.0.0/24".into(),
+        // kwok gives pods addresses of 10.0.0.0/24.
+        "--service-cluster-ip-range=10.96.0.0/16".into(),
         format!("--cert-dir={}", paths.directory.display()),
         format!("--tls-cert-file={}", certificate.display()),
         format!("--tls-private-key-file={}", key.display()),
@@ -47,9 +54,7 @@ pub(crate) fn apiserver(paths: &Paths<'_>, port: u16, etcd: &str, admission: &[S
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-account-key-file={}", service_account_public_key.display()),
         format!("--service-account-signing-key-file={}", service_account_key.display()),
-        // The first would ask for a ServiceAccount in each namespace, the second taints the Node until a
-        // controller that does not run lifts it.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".into(),
+        format!("--disable-admission-plugins={}", ADMISSION_OFF.map(|(plugin, _)| plugin).join(",")),
         // The server alone never answers 429: tests decide when it does. It also starts faster without.
         "--enable-priority-and-fairness=false".into(),
         "--max-requests-inflight=0".into(),

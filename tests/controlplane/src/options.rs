@@ -12,6 +12,7 @@ pub struct Options {
     /// `availableReplicas` is real.
     pub pods: bool,
     /// Admission plugins beyond those that are on by default, such as `OwnerReferencesPermissionEnforcement`.
+    /// `ServiceAccount` and `TaintNodesByCondition` are refused: nothing in a plane does what they ask for.
     pub enable_admission: Vec<String>,
     /// Who may log in, beside `admin` (of the group `system:masters`), who always may. What they may do is up
     /// to RBAC objects that the test creates; the user's name is the subject.

@@ -35,6 +35,12 @@ impl Plane {
     /// API server is ready, the namespace `default` exists, the controllers are healthy and, with
     /// [`Options::pods`], the Node is Ready.
     pub fn start(options: &Options) -> Result<Self, Error> {
+        let asked = options.enable_admission.iter().flat_map(|plugins| plugins.split(','));
+        for (plugin, reason) in flags::ADMISSION_OFF {
+            if asked.clone().any(|asked| asked.trim() == plugin) {
+                return Err(Error::Admission { plugin, reason });
+            }
+        }
         let processes = Process::of(options);
         let servers = [Program::Etcd, Program::KubeApiserver].into_iter();
         programs(&servers.chain(processes.iter().map(|process| process.program())).collect::<Vec<_>>())?;
@@ -118,6 +124,15 @@ impl Plane {
     /// When there is no such user.
     pub fn client(&self, user: &str) -> Client {
         self.client.with_token(self.token(user))
+    }
+
+    /// An error if a program of the plane has ended by itself.
+    pub fn check(&self) -> Result<(), Error> {
+        self.etcd.check()?;
+        if let Some(child) = &mut lock(&self.apiserver).child {
+            child.check()?;
+        }
+        self.others.values().try_for_each(|other| lock(other).child.check())
     }
 
     /// SIGSTOP: the process keeps its connections and does nothing until [`Plane::resume`].
