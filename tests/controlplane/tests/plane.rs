@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_mins(2);
 
+/// How the addresses of Services start.
+const SERVICES: &str = "10.96.";
+
 /// With everything, for the whole binary.
 fn shared(test: &str) -> Option<&'static Plane> {
     static PLANE: OnceLock<Plane> = OnceLock::new();
@@ -116,7 +119,12 @@ fn pods_run_and_a_deployment_becomes_available_and_goes_with_its_namespace() {
     assert_eq!(pods.len(), 2);
     for pod in pods {
         assert_eq!((&pod["status"]["phase"], &pod["spec"]["nodeName"]), (&json!("Running"), &json!("kwok")));
+        let ip = pod["status"]["podIP"].as_str().expect("it runs");
+        assert!(!ip.starts_with(SERVICES), "{ip} is an address of a Service");
     }
+    let service = admin.get("/api/v1/namespaces/default/services/kubernetes").expect("the server makes it");
+    let ip = service["spec"]["clusterIP"].as_str().expect("it has one");
+    assert!(ip.starts_with(SERVICES), "{ip} may be an address of a pod");
     admin.delete("/api/v1/namespaces/pods").expect("it is there");
     let gone = || admin.get("/api/v1/namespaces/pods").is_err_and(|error| error.status() == Some(404));
     until("the namespace's end", || gone().then_some(()));
