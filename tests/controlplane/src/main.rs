@@ -29,13 +29,13 @@ enum Command {
     /// The first start builds the programs, which takes some 8 minutes. It has etcd, kube-apiserver, the
     /// controllers of Deployments and namespaces, the garbage collector, kube-scheduler, and kwok, which lets
     /// pods become Running without running anything: no logs, no exec. No other controller runs: no
-    /// ServiceAccounts, Jobs, StatefulSets or endpoints of Services. Nothing is kept when it ends.
+    /// service accounts, no jobs, no endpoints of services. Nothing is kept when it ends.
     Up {
         /// No scheduler, no kwok, no Node: pods stay Pending, and no Foo becomes Ready.
         #[arg(long)]
         no_pods: bool,
-        /// An admission plugin beyond those that are on by default; repeatable. ServiceAccount and
-        /// TaintNodesByCondition stay off: nothing here makes ServiceAccounts or lifts taints.
+        /// An admission plugin beyond those that are on by default; repeatable. `ServiceAccount` and
+        /// `TaintNodesByCondition` stay off: nothing here makes service accounts or lifts taints.
         #[arg(long, value_name = "PLUGIN")]
         admission: Vec<String>,
     },

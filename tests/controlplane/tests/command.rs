@@ -1,9 +1,25 @@
 //! The command `controlplane`, as a person at a terminal meets it.
 
 use controlplane::{Program, available, skip};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Starts a command, kills it when there is nothing more to read, which is when the test drops its end of the pipe or
+/// is gone itself, and ends with the command's exit code. The end of the standard error is the end of the command.
+const KEEPER: &str = r#"
+    "$@" </dev/null &
+    command=$!
+    trap '' HUP INT TERM
+    exec 2>/dev/null
+    read -r _
+    kill -s KILL "$command"
+    wait "$command""#;
 
 /// A machine without Go, an empty cache, and a directory for assets.
 struct Machine(tempfile::TempDir);
@@ -117,42 +133,50 @@ fn up_ends_with_an_error_when_a_program_of_the_plane_ends() {
     if let Err(error) = available() {
         return skip("controlplane::up", &error.to_string());
     }
-    let mut up = Up(Command::new(env!("CARGO_BIN_EXE_controlplane"))
-        .args(["up", "--no-pods"])
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", KEEPER, "keeper", env!("CARGO_BIN_EXE_controlplane"), "up", "--no-pods"])
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("it starts"));
-    let lines = BufReader::new(up.0.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
-    let mut said: Vec<String> = Vec::new();
-    for line in lines {
-        said.push(line);
-        if said.last().is_some_and(|line| line.contains("ends it all")) {
+        .expect("a shell");
+    let stdin = shell.stdin.take().expect("it is piped");
+    let stderr = later(shell.stderr.take().expect("it is piped"));
+    let mut said = String::new();
+    for line in BufReader::new(shell.stdout.take().expect("it is piped")).lines() {
+        said += &(line.expect("text") + "\n");
+        if said.contains("ends it all") {
             break;
         }
     }
-    let text = said.join("\n");
-    assert!(text.contains(&format!("`kill {}`", up.0.id())), "{text}");
-    assert!(text.contains("no Foo becomes Ready") && !text.contains("rollout status"), "{text}");
+    assert!(said.contains("no Foo becomes Ready") && !said.contains("rollout status"), "{said}");
+    let pid = between(&said, "`kill ", "`");
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).expect("it runs");
+    assert_eq!(program, Path::new(env!("CARGO_BIN_EXE_controlplane")));
 
-    let directory = said.iter().find_map(|line| line.strip_prefix("Logs of the programs are in "));
-    let logs = directory.expect("it says so").trim_end_matches('.').to_owned();
-    kill_etcd(Path::new(&logs).parent().expect("the plane's"));
-    let mut stderr = String::new();
-    up.0.stderr.take().expect("it is piped").read_to_string(&mut stderr).expect("it ends");
-    assert_eq!(up.0.wait().expect("it ran").code(), Some(1), "{stderr}");
+    let logs = Path::new(between(&said, "programs are in ", ".\n"));
+    kill_etcd(logs.parent().expect("the plane's"));
+    let stderr = stderr.recv_timeout(PATIENCE).expect("it ends");
     assert!(stderr.contains("ending the rest\ncontrolplane: etcd ended: signal: 9 (SIGKILL)"), "{stderr}");
-    assert!(!Path::new(&logs).exists(), "its directory goes with it");
+    assert!(!logs.exists(), "its directory goes with it");
+    drop(stdin);
+    assert_eq!(shell.wait().expect("it ran").code(), Some(1), "{stderr}");
 }
 
-/// Dropped, it is killed.
-struct Up(Child);
+fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+    let rest = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
+    rest.unwrap_or_else(|| panic!("no {before}: {text}")).0
+}
 
-impl Drop for Up {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+/// All that there is to read, when it ends.
+fn later(mut from: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        from.read_to_string(&mut text).ok();
+        sender.send(text).ok();
+    });
+    receiver
 }
 
 /// SIGKILL for the etcd whose data is in a directory.
