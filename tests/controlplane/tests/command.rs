@@ -115,6 +115,33 @@ fn assets_are_found_and_said_to_be_assets_and_a_reader_may_go_away() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
+/// With the stand-in for `go` of the builder's tests.
+#[test]
+fn progress_says_which_of_the_missing_programs_is_built() {
+    let machine = Machine::new().with(&["etcd", "stages.yaml"]);
+    let bin = machine.0.path().join("bin");
+    std::fs::create_dir(&bin).expect("it is new");
+    let go = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/builder/fake-go");
+    std::os::unix::fs::symlink(go, bin.join("go")).expect("it is new");
+    let state = machine.0.path().join(".cache/foo-host");
+    std::fs::create_dir_all(&state).expect("it is new");
+    std::fs::write(state.join("gate"), "").expect("it is written");
+
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let output = machine.command(&["build"]).env("PATH", path).output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    for (number, which) in Program::ALL.iter().enumerate().skip(1) {
+        let (name, version) = (which.name(), which.version().expect("go.mod has it"));
+        for done in ["building", "built"] {
+            let expected = format!("controlplane: {done} {name} {version} ({number} of 5) ");
+            assert!(stderr.contains(&expected), "no {expected}: {stderr}");
+        }
+    }
+    let rows = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(rows.matches("from KUBEBUILDER_ASSETS").count(), 1, "{rows}");
+}
+
 #[test]
 fn admission_plugins_that_stay_off_are_refused_before_anything_is_built() {
     let machine = Machine::new();
