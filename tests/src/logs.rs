@@ -1,9 +1,14 @@
 //! What the controller of one test logs. A world is a single-threaded runtime, so that the thread is the test.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
-use tracing::subscriber::DefaultGuard;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::fmt::MakeWriter;
+
+/// tracing-core asks a lone subscriber through whichever thread meets a callsite first; a thread that has none then
+/// switches the callsite off for all (`callsite.rs`, `Rebuilder::JustOne`). With a second one that stays it asks both.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 /// The log of this thread from [`Logs::start`] until it is dropped, at the level `info`.
 #[must_use]
@@ -20,6 +25,7 @@ impl Logs {
     pub fn start() -> Self {
         let text = Text::default();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(text.clone()).finish();
+        LazyLock::force(&SECOND);
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 

@@ -5,7 +5,9 @@
 use contract::{Context, Deployment, DeploymentStatus, Foo, FooSpec, Metadata};
 use guest_engine::{Call, CallError, Config, Engine, Guest, Limits};
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::fmt::MakeWriter;
 use wit_component::{StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
@@ -110,6 +112,10 @@ pub(crate) fn deployment() -> Deployment {
     }
 }
 
+/// tracing-core asks a lone subscriber through whichever thread meets a callsite first; a thread that has none then
+/// switches the callsite off for all (`callsite.rs`, `Rebuilder::JustOne`). With a second one that stays it asks both.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+
 /// What is logged on this thread while `guard` lives.
 #[derive(Clone, Default)]
 pub(crate) struct Captured(Arc<Mutex<Vec<u8>>>);
@@ -123,6 +129,7 @@ impl Captured {
             .without_time()
             .with_max_level(tracing::Level::DEBUG)
             .finish();
+        LazyLock::force(&SECOND);
         let guard = tracing::subscriber::set_default(subscriber);
         (captured, guard)
     }
